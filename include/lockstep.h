@@ -403,7 +403,7 @@ typedef struct ls_optim {
  *   LS_ADAMW: the same with g = gradient, after w -= lr*weight_decay*w.
  * clip_norm is PyTorch's clip_grad_norm_, before all of this; updates then wait for the whole gradient, and overlap
  * with none of it. A network has one trainer at a time, which lives as long as its scope: a second one is
- * LS_BAD_ARGUMENT, as it would begin the moments anew. */
+ * LS_BAD_ARGUMENT, as it would begin the moments anew; ls_trainer_set_options keeps them. */
 ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *options);
 
 /* Forward, backward and update of what ls_backward was called for since the last step; LS_STALE where that is nothing.

@@ -54,6 +54,12 @@ double ls_trainer_lr(const ls_trainer *trainer);
  * and below 1e30, else LS_BAD_ARGUMENT. A checkpoint holds it, and loading one brings back what the run had then. Over
  * ranks every rank makes this call, at the same step: one that updates otherwise than the others is LS_DIFFERS. */
 ls_status ls_trainer_set_lr(ls_trainer *trainer, double lr);
+/* From the next step on all options are these, for a further phase with another schedule or weight decay: moments,
+ * averages and the count of steps, by which a schedule goes, stay as they are. It waits. LS_BAD_ARGUMENT where
+ * ls_trainer_new would say so, and where momentum, ema or clip_norm would begin or end. Not while checkpoints of the
+ * trainer are open, which hold the options among their settings (LS_BAD_ARGUMENT): leave the scope of these, and open
+ * them anew. Over ranks every rank makes this call, at the same step. */
+ls_status ls_trainer_set_options(ls_trainer *trainer, const ls_optim *options);
 
 /* A group: parameters of a trainer that are updated with another rate or weight decay, by factors on the trainer's. */
 typedef struct ls_param_group {

@@ -711,6 +711,26 @@ static void not_built_in(void **state)
 
 #endif
 
+/* Which checkpoints that are open hold among the settings. */
+static void options_stay_while_they_are_open(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, 2)));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 1});
+    const ls_optim next = {.lr = 0.5, .weight_decay = 0.25};
+    const int scope = ls_enter(s);
+    assert_non_null(ls_checkpoints_open(trainer, NULL, test_path("options"), NULL));
+    assert_int_equal(ls_trainer_set_options(trainer, &next), LS_BAD_ARGUMENT);
+    assert_non_null(strstr(ls_message(s), "ls_trainer_set_options: checkpoints are open"));
+    assert_true(ls_catch(s, LS_BAD_ARGUMENT));
+    ls_leave(s, scope);
+    assert_int_equal(ls_trainer_set_options(trainer, &next), LS_OK);
+    assert_true(ls_trainer_lr(trainer) == 0.5);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 int main(void)
 {
 #define test(name) cmocka_unit_test_setup_teardown(name, test_folder_make, test_folder_remove)
@@ -735,6 +755,7 @@ int main(void)
         test(one_run_a_folder),
         test(a_holder_that_is_ending_is_waited_for),
         test(stale_entries),
+        test(options_stay_while_they_are_open),
 #else
         test(not_built_in),
 #endif

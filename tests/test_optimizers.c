@@ -245,8 +245,16 @@ static const struct set {
 } sets[] = {{{LS_SGD, {.lr = 1, .momentum = 0.7, .weight_decay = 0.3}}, 0.25},
             {{LS_SGD, {.lr = 1, .schedule = LS_COSINE, .total = SHORT, .warmup = 5}}, 0.125},
             {{LS_ADAMW, {.lr = 0.01, .schedule = LS_STEP_SCHEDULE, .total = SHORT, .weight_decay = 3}}, 0.05}};
+/* As which it goes on, with the moments that it has. */
+static const struct changed {
+    struct formula from;
+    ls_optim to;
+} changes[] = {{{LS_SGD, {.lr = 1, .momentum = 0.7, .weight_decay = 0.3}},
+                {.lr = 0.5, .momentum = 0.9, .nesterov = true, .schedule = LS_COSINE, .total = SHORT}},
+               {{LS_ADAM, {.lr = 0.01, .clip_norm = 0.5}},
+                {.lr = 0.05, .beta1 = 0.5, .eps = 1e-3, .clip_norm = 0.125, .weight_decay = 0.5}}};
 
-static void run_formula(int number, const struct formula *f, double set)
+static void run_formula(int number, const struct formula *f, double set, const ls_optim *to)
 {
     uint8_t images[ROWS * INPUTS], labels[ROWS];
     kept now = {{0}, {0}, {0}};
@@ -266,7 +274,11 @@ static void run_formula(int number, const struct formula *f, double set)
             fail_msg("formula %d: %s", number, ls_message(s));
         ls_backward(test_losses(net, &batch));
         read_both(net, g, true);
-        const double norm = take_mean(g, &f->o, (int)ls_rows(batch.y));
+        if (k == 3 && to) {
+            o = *to;
+            assert_int_equal(ls_trainer_set_options(trainer, to), LS_OK);
+        }
+        const double norm = take_mean(g, &o, (int)ls_rows(batch.y));
         kept before = now;
         if (k == 3 && set > 0)
             assert_int_equal(ls_trainer_set_lr(trainer, o.lr = set), LS_OK);
@@ -289,12 +301,44 @@ static void each_step_is_the_headers_formula(void **state)
 {
     (void)state;
     for (int i = 0; i < (int)(sizeof formulas / sizeof *formulas); i++)
-        run_formula(i, &formulas[i], 0);
+        run_formula(i, &formulas[i], 0, NULL);
     for (int i = 0; i < (int)(sizeof sets / sizeof *sets); i++)
-        run_formula(i, &sets[i].from, sets[i].lr);
+        run_formula(i, &sets[i].from, sets[i].lr, NULL);
+    for (int i = 0; i < (int)(sizeof changes / sizeof *changes); i++)
+        run_formula(i, &changes[i].from, 0, &changes[i].to);
 }
 
 /* ---- Rates ---- */
+
+static void options_that_cannot_change(void **state)
+{
+    (void)state;
+    static const struct {
+        ls_optim o;
+        const char *says;
+    } refused[] = {{{.lr = 1, .momentum = 0.5, .clip_norm = 1, .ema = 0.5}, NULL},
+                   {{.lr = 1, .clip_norm = 1, .ema = 0.5}, "a momentum can neither begin nor end"},
+                   {{.lr = 1, .momentum = 0.5, .ema = 0.5}, "a clip_norm can neither begin nor end"},
+                   {{.lr = 1, .momentum = 0.5, .clip_norm = 1}, "an ema can neither begin nor end"},
+                   {{.lr = -1, .momentum = 0.5, .clip_norm = 1, .ema = 0.5}, "lr must be at least 0"},
+                   {{.lr = 1, .momentum = 0.5, .clip_norm = 1, .ema = 0.5, .beta1 = 0.5}, "are Adam's"}};
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &refused[0].o);
+    assert_int_equal(ls_trainer_set_options(NULL, &refused[0].o), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_trainer_set_options(trainer, NULL), LS_BAD_ARGUMENT);
+    assert_true(ls_catch(s, LS_BAD_ARGUMENT));
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const ls_status status = ls_trainer_set_options(trainer, &refused[i].o);
+        assert_int_equal(status, refused[i].says ? LS_BAD_ARGUMENT : LS_OK);
+        if (refused[i].says && !strstr(ls_message(s), refused[i].says))
+            fail_msg("%s", ls_message(s));
+        assert_true(!refused[i].says || ls_catch(s, LS_BAD_ARGUMENT));
+    }
+    assert_true(ls_trainer_lr(trainer) == 1);
+    assert_int_equal(ls_close(s), LS_OK);
+}
 
 /* Where a schedule is short, over, or longer than any run. */
 static void schedules_have_ends(void **state)
@@ -406,6 +450,8 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_in_pytorch),
                                        cmocka_unit_test(each_step_is_the_headers_formula),
                                        cmocka_unit_test(rates_follow_their_schedule),
-                                       cmocka_unit_test(schedules_have_ends), cmocka_unit_test(a_rate_is_read_and_set)};
+                                       cmocka_unit_test(schedules_have_ends),
+                                       cmocka_unit_test(a_rate_is_read_and_set),
+                                       cmocka_unit_test(options_that_cannot_change)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,7 @@ static void free_checkpoints(void *object)
     ls_context *context = &c->session->context;
     join(c);
     pass_on(c, "ls_checkpoint_save");
+    c->trainer->noted--;
     drop_copy(c);
     ls_notes_free(context, &c->came);
     ls_release(context, c->damaged);
@@ -177,6 +178,7 @@ static ls_checkpoints *new_checkpoints(ls_trainer *trainer, ls_data *data, const
     }
     c->session = trainer->session;
     c->trainer = trainer;
+    trainer->noted++;
     c->data = data;
     c->keep = o->keep ? o->keep : DEFAULT_KEEP;
     c->told = o->told;

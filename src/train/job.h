@@ -167,6 +167,7 @@ struct ls_trainer {
     ls_network *network;
     ls_optimizer kind;
     ls_optim options;
+    int noted; /* checkpoints that hold the options */
     double lr; /* that the schedule scales: the options', or what was set since */
     ls_updates updates;
     /* In the memory of the network's executor: */

@@ -167,6 +167,35 @@ ls_status ls_trainer_set_lr(ls_trainer *trainer, double lr)
     return LS_OK;
 }
 
+/* What moments there are, and who holds which, was settled by the first step. */
+static const char *wrong_change(const ls_trainer *trainer, const ls_optim *o)
+{
+    const char *wrong = ls_optimizer_wrong(trainer->kind, o);
+    const ls_optim *was = &trainer->options;
+    if (wrong)
+        return wrong;
+    if (trainer->noted)
+        return "checkpoints are open, which hold the options among their settings; leave their scope first";
+    if ((o->momentum != 0) != (was->momentum != 0))
+        return "a momentum can neither begin nor end";
+    if ((o->ema != 0) != (was->ema != 0))
+        return "an ema can neither begin nor end";
+    return (o->clip_norm != 0) != (was->clip_norm != 0) ? "a clip_norm can neither begin nor end" : NULL;
+}
+
+ls_status ls_trainer_set_options(ls_trainer *trainer, const ls_optim *options)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!trainer || ls_network_wait(trainer->network) != LS_OK)
+        return trainer ? ls_status_of(trainer->session) : LS_BAD_ARGUMENT;
+    const char *wrong = wrong_change(trainer, options);
+    if (wrong)
+        return ls_raise(&trainer->session->context, LS_BAD_ARGUMENT, "ls_trainer_set_options: %s", wrong);
+    trainer->options = *options;
+    trainer->lr = options->lr;
+    return LS_OK;
+}
+
 /* ---- The batch ---- */
 
 const ls_plan *ls_trainer_plan(ls_trainer *trainer, const ls_data *data, int rows)
@@ -536,9 +565,9 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     ls_context *context = &network->session->context;
     const char *wrong = ls_optimizer_wrong(kind, options);
     if (!wrong && network->trainer)
-        wrong =
-            "the network has a trainer already; ls_trainer_set_lr changes its rate, and leaving the scope that it was "
-            "made in ends it";
+        wrong = "the network has a trainer already; ls_trainer_set_lr changes its rate, ls_trainer_set_options all "
+                "else, and "
+                "leaving the scope that it was made in ends it";
     if (wrong) {
         ls_raise(context, LS_BAD_ARGUMENT, "ls_trainer_new: %s", wrong);
         return NULL;
