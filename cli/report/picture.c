@@ -44,7 +44,7 @@ typedef struct cairo_pen {
 
 static cairo_t *with_tint(pen *p, int tint)
 {
-    static const unsigned colours[TINT_CURVES + CURVES] = {0x22262b, 0x6b7280, 0xe3e6ea, 0x0b78c2, 0xc77700, 0x0a9a5b,
+    static const unsigned colours[TINT_CURVES + CURVES] = {0x22262b, 0x636b76, 0xe3e6ea, 0x0b78c2, 0xc77700, 0x0a9a5b,
                                                            0xb23a86, 0x6d55cc, 0xc43d3d, 0x2a9d9d, 0x7d6b2e};
     unsigned colour = colours[tint];
     cairo_t *cairo = ((cairo_pen *)p)->cairo;

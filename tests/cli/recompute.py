@@ -407,8 +407,22 @@ def is_path(path, points):
     return all(any(a - 0.2 < x < b + 0.2 and abs(c + (d - c) * (x - a) / (b - a) - y) < 0.3 for (a, c), (b, d) in ends if b > a) for x, y in points)
 
 
+def ends_of(first, epochs, lines):
+    """How many steps an epoch has, and where each of a log's epochs ends, in epochs. A log that has no number of images has its first epoch."""
+    steps = [sum("step" in line for line in lines[: lines.index(epoch)]) for epoch in epochs]
+    batches = math.ceil(first["images"] / first["batch"]) if "images" in first else steps[0]
+    return batches, [step / batches for step in steps]
+
+
+def smoothed(losses, most=120):
+    """Neighbours together, so that no more points than these are drawn."""
+    together = -(-len(losses) // most)
+    parts = [losses[at : at + together] for at in range(0, len(losses), together)]
+    return [tuple(sum(numbers) / len(part) for numbers in zip(*part)) for part in parts]
+
+
 def page(folder, *logs):
-    """The curves of a report over one or several runs of few steps: the page's are the logs', and the SVG's are the page's."""
+    """The curves of a report over one or several runs: the page's are the logs', and the SVG's are the page's."""
     html, svg = read(folder + "/report.html"), read(folder + "/curve.svg")
     for i, picture in enumerate(re.findall(r"<svg .*?</svg>", html, re.S)):
         for points in re.findall(r'stroke-width="1.8"[^>]* points="([^"]*)"', picture):
@@ -418,13 +432,14 @@ def page(folder, *logs):
     pictures = curves(html)
     for i, log in enumerate(logs):
         first, epochs, lines = log_lines(log)
-        batches = math.ceil(first["images"] / first["batch"])
-        losses = [(line["step"] / batches, line["loss"]) for line in lines if "step" in line]
-        ends = [sum("step" in line for line in lines[: lines.index(epoch)]) / batches for epoch in epochs]
+        batches, ends = ends_of(first, epochs, lines)
+        losses = smoothed([(line["step"] / batches, line["loss"]) for line in lines if "step" in line])
         drawn(3 + i, losses, pictures["train loss by epoch"], log)
         drawn(5 if len(logs) == 1 else 3 + i, [(end, epoch["test_acc"]) for end, epoch in zip(ends, epochs)], pictures["test acc by epoch"], log)
         if len(logs) == 1:
             drawn(4, [(end, epoch["train_acc"]) for end, epoch in zip(ends, epochs)], pictures["test acc by epoch"], log)
+            if "val_acc" in epochs[0]:
+                drawn(6, [(end, epoch["val_acc"]) for end, epoch in zip(ends, epochs)], pictures["test acc by epoch"], log)
         else:
             spent = [sum(epoch["sec"] for epoch in epochs[: n + 1]) for n in range(len(epochs))]
             drawn(3 + i, [(second, epoch["test_acc"]) for second, epoch in zip(spent, epochs)], pictures["test acc by seconds of training"], log)

@@ -15,6 +15,11 @@ refused() { # STATUS PATTERN ARGUMENTS...
     one_line "$pattern"
 }
 
+pages() { # FOLDER LOG...: a report over these runs
+    python3 "$here/recompute.py" page "$@" || wrong "$1: curves that are not the log's"
+    python3 "$here/drawing.py" "$@" || wrong "$1: its charts and pictures"
+}
+
 if ! has "what is in reports" reports; then
     # shellcheck disable=SC2086 # options
     refused 1 '--report: .*built without cairo' train $small --report "$work/look"
@@ -54,7 +59,7 @@ runs 0 train $learns --devices cpu:0-1 --save "$work/two.safetensors" --log "$wo
 [ "$(ls -A "$work/look" | tr '\n' ' ')" = 'curve.png curve.svg report.html ' ] || wrong "left in the folder: $(ls -A "$work/look")"
 cp "$work/out" "$work/two.out"
 python3 "$here/recompute.py" train "$work/two.jsonl" "$work/two.out" || wrong "figures that are not the log's"
-python3 "$here/recompute.py" page "$work/look" "$work/two.jsonl" || wrong "curves that are not the log's"
+pages "$work/look" "$work/two.jsonl"
 if has "who is taken for what" 'weights files'; then
     runs 0 predict --weights "$work/two.safetensors" --limit-test 100 --out "$work/two.npy" --quiet
 fi
@@ -68,6 +73,7 @@ class Page(html.parser.HTMLParser):
     def __init__(self, path):
         super().__init__()
         self.open, self.tables, self.images, self.links, self.texts, self.captions = [], {}, [], [], {}, []
+        self.cells, self.alts, self.cards, self.bars = [], [], [], []  # of the confusion matrix style and title; name of each figure; shares
         self.figures = []  # value and text of each
         self.feed(open(path, encoding="utf-8").read())
         self.close()
@@ -78,6 +84,11 @@ class Page(html.parser.HTMLParser):
         self.links += [given[name] for name in ("src", "href") if name in given]
         if tag == "img":
             self.images.append(given["src"])
+            self.alts.append(given["alt"])
+        if tag == "td" and "title" in given:
+            self.cells.append((given["style"], given["title"]))
+        if given.get("class") == "bar":
+            self.bars.append(float(given["style"].removeprefix("width:").removesuffix("%")))
         if tag not in void:
             self.open.append((tag, given.get("id")))
         if tag == "table":
@@ -110,6 +121,10 @@ class Page(html.parser.HTMLParser):
             self.figures[-1][1] += text
         if "figcaption" in tags:
             self.captions[-1] += text
+        if tags[-2:] == ["div", "span"]:
+            self.cards.append(text)
+        if tags[-1:] in (["h1"], ["p"]):
+            self.texts.setdefault(tags[-1], text)
         if ("td" in tags or "th" in tags) and "data" not in tags and isinstance(self.table[-1][-1], str):
             self.table[-1][-1] += text
         for _, name in self.open:
@@ -149,8 +164,8 @@ def read_png(data):
     return width, height, colour, rows
 PY
 
-PYTHONPATH=$work:$here python3 - "$work" <<'PY' || wrong "the report"
-import base64, json, os, re, sys, xml.etree.ElementTree as tree
+PYTHONPATH=$work:$here python3 - "$work" "$program" <<'PY' || wrong "the report"
+import base64, json, os, re, subprocess, sys, xml.etree.ElementTree as tree
 from page import Page
 from png import read_png
 from recompute import logits, probabilities, same, summary, told
@@ -183,8 +198,14 @@ for name, value in first.items():
         assert float(text) == value, (name, text)
     else:
         assert text == value, (name, text)
-versions = dict(row for row in page.tables["versions"])
-assert versions["lockstep"] == first["lockstep"] and versions["pictures"], versions
+said = subprocess.run([sys.argv[2], "--version"], capture_output=True, text=True).stdout.replace("reports: cairo ", "pictures: ").splitlines()
+assert page.tables["versions"] == [said[0].split(" ")] + [line.split(": ") for line in said[1:]], (page.tables["versions"], said)
+
+# The head: of what network, on what, and what each figure is; a bar is as long as its epoch is fast.
+assert (page.texts["h1"], page.texts["p"]) == ("LeNet on Fashion-MNIST", "3 epochs, batch 64, on [cpu(0), cpu(1)]"), page.texts
+assert page.cards == ["test accuracy", "train loss, last epoch", "seconds an epoch", "images a second"], page.cards
+for share, epoch in zip(page.bars, epochs, strict=True):
+    assert abs(share - 100 * epoch["img_per_s"] / max(e["img_per_s"] for e in epochs)) < 0.051, (page.bars, epochs)
 assert [row[0] for row in page.tables["devices"]] == ["cpu(0)", "cpu(1)"]
 assert "fingerprint: " + page.texts["fingerprint"] == open(work + "/two.out").read().split("\n")[1]
 
@@ -194,6 +215,15 @@ pixels = open(work + "/data/t10k-images-idx3-ubyte", "rb").read()[16:]
 taken = [[int(n or 0) for n in row[1:]] for row in page.tables["taken"][1:]]
 assert [sum(row) for row in taken] == [labels.count(c) for c in range(10)], taken
 right = sum(taken[c][c] for c in range(10))
+names = [row[0] for row in page.tables["taken"][1:]]
+assert page.tables["taken"][0][1:] == names, page.tables["taken"][0]
+for i, (style, title) in enumerate(page.cells):
+    label, guess = divmod(i, 10)
+    n, of = taken[label][guess], sum(taken[label])
+    assert title == f"{names[label]} taken for {names[guess]}: {n} of {of}", title
+    kind, part = re.fullmatch(r"background:rgba\(var\(--(right|wrong)\),([\d.]+)\)", style).groups()
+    assert kind == ("right" if label == guess else "wrong") and abs(float(part) - (0.06 + 0.74 * (n / of) ** 0.5 if n else 0.02)) < 0.00051, (style, n, of)
+assert len(page.cells) == 100
 for c, (name, images, recall, precision) in enumerate(page.tables["classes"][1:]):
     assert images == str(sum(taken[c])) and recall == taken[c][c] / sum(taken[c]), (name, images, recall)
     guesses = sum(row[c] for row in taken)
@@ -214,11 +244,10 @@ if os.path.exists(work + "/two.npy"):
 
 # The most wrong: as many as there are wrong ones, up to 24; each is the picture that its number says.
 assert len(page.images) == min(24, 100 - right) > 0, (len(page.images), right)
-names = [row[0] for row in page.tables["taken"][1:]]
-for source, caption in zip(page.images, page.captions):
+for source, alt, caption in zip(page.images, page.alts, page.captions, strict=True):
     label, guess, sure, number = re.fullmatch(r"(.*) taken for (.*) (\d+) %, number (\d+)", caption).groups()
     number = int(number)
-    assert names[labels[number]] == label != guess, (caption, labels[number])
+    assert names[labels[number]] == label != guess and alt == f"test image {number}: {label}", (caption, alt, labels[number])
     assert taken[names.index(label)][names.index(guess)] > 0
     head, data = source.split(",")
     assert head == "data:image/png;base64"
@@ -296,9 +325,10 @@ done
 # Points that fall on one another have their numbers below one another.
 timeout 60 "$program" report "$work/plain.jsonl" "$work/plain.jsonl" "$work/plain.jsonl" --out "$work/thrice" >"$work/said" 2>&1 ||
     wrong "no report of equal runs of one epoch: $(cat "$work/said")"
-[ "$(grep -oE 'y="[0-9.]+" text-anchor="end">0\.11<' "$work/thrice/report.html" | sort -u | wc -l)" = 3 ] || wrong "numbers lie on one another"
 "$program" report "$work/plain.jsonl" --out "$work/epoch" >/dev/null 2>&1 || wrong "no report of one epoch"
-python3 "$here/recompute.py" page "$work/compared" "$work/two.jsonl" "$work/one.jsonl" "$work/tröis <&\".jsonl" || wrong "curves that are not the logs'"
+python3 "$here/drawing.py" "$work/thrice" "$work/plain.jsonl" "$work/plain.jsonl" "$work/plain.jsonl" || wrong "equal runs of one epoch"
+python3 "$here/drawing.py" "$work/epoch" "$work/plain.jsonl" || wrong "a run of one epoch"
+pages "$work/compared" "$work/two.jsonl" "$work/one.jsonl" "$work/tröis <&\".jsonl"
 python3 "$here/recompute.py" runs "$work/out" "$work/two.jsonl" "$work/one.jsonl" "$work/tröis <&\".jsonl" || wrong "a table that is not the logs'"
 PYTHONPATH=$work:$here python3 - "$work" <<'PY' || wrong "the comparison"
 import json, re, sys, xml.etree.ElementTree as tree
