@@ -404,7 +404,8 @@ def is_path(path, points):
     if "C" in path or len(corners) < 2 or not all(any(abs(x - a) < 0.2 and abs(y - b) < 0.2 for a, b in points) for x, y in corners):
         return False
     ends = list(zip(corners, corners[1:]))
-    return all(any(a - 0.2 < x < b + 0.2 and abs(c + (d - c) * (x - a) / (b - a) - y) < 0.3 for (a, c), (b, d) in ends if b > a) for x, y in points)
+    return all(any(a - 0.2 < x < b + 0.2 and abs((b - a) * (y - c) - (d - c) * (x - a)) < 0.3 * math.hypot(b - a, d - c) for (a, c), (b, d) in ends)
+               for x, y in points)
 
 
 def ends_of(first, epochs, lines):

@@ -380,6 +380,69 @@ read_png(open(work + "/compared/curve.png", "rb").read())
 tree.parse(work + "/compared/curve.svg")
 PY
 
+# Logs made by hand: more steps than points are drawn, no number of images, accuracies of 0, losses that differ in one byte, and settings
+# of each kind. What is not there has a dash.
+weird=$(printf 'odd\033[2J\377.jsonl')
+python3 - "$work" <<'PY'
+import json, math, struct, sys
+work = sys.argv[1]
+first = json.loads(open(work + "/two.jsonl", encoding="utf-8").readline())
+
+
+def made(name, losses, every, settings=first, without=(), **more):
+    with open(f"{work}/{name}.jsonl", "w", encoding="utf-8") as file:
+        print(json.dumps(settings), file=file)
+        for step, loss in enumerate(losses, 1):
+            print(json.dumps({"step": step, "loss": loss}), file=file)
+            if step % every == 0:
+                n = step // every
+                epoch = {"epoch": n, "train_loss": 2 / n, "train_acc": 0.9 - 0.8 / n, "test_acc": 0.8 - 0.5 / n, "sec": 0.5 + 0.01 * n, "img_per_s": 600.0, **more}
+                print(json.dumps({key: value for key, value in epoch.items() if key not in without}), file=file)
+
+
+falling = [2.3 / (1 + 0.02 * step) + 0.1 * math.sin(step) for step in range(301)]
+made("long", falling, 5, val_acc=0.7)
+made("bare", falling[:14], 7, {key: value for key, value in first.items() if key not in ("images", "batch")})
+made("zero", falling[:10], 5, train_acc=0, test_acc=0)
+made("none", falling[:10], 5, without=("test_acc", "img_per_s"))
+made("falling", falling[:10], 5, {**first, "nesterov": False, "freeze": "1.5x", "data": "\x1b[2J", "lr": 0.3})
+made("again", falling[:10], 5, {**first, "nesterov": True})
+for byte in (0, 7):
+    bits = bytearray(struct.pack("<d", falling[0]))
+    bits[byte] ^= 1
+    made(f"byte{byte}", [*struct.unpack("<d", bits), *falling[1:10]], 5)
+PY
+for name in long bare zero; do
+    runs 0 report "$work/$name.jsonl" --out "$work/made"
+    pages "$work/made" "$work/$name.jsonl"
+done
+runs 0 report "$work/long.jsonl" "$work/zero.jsonl" "$work/bare.jsonl" --out "$work/made"
+pages "$work/made" "$work/long.jsonl" "$work/zero.jsonl" "$work/bare.jsonl"
+cp "$work/none.jsonl" "$work/$weird"
+runs 0 report "$work/falling.jsonl" "$work/again.jsonl" "$work/byte0.jsonl" "$work/byte7.jsonl" "$work/$weird" --out "$work/made"
+PYTHONPATH=$work:$here python3 - "$work" <<'PY' || wrong "logs made by hand"
+import sys
+from page import Page
+from recompute import read
+work = sys.argv[1]
+page, table = Page(work + "/made/report.html"), read(work + "/out")
+head, *rows = page.tables["runs"]
+assert [row[-1] for row in rows] == ["\u2013", "as run 1", "\u2013", "\u2013", "as run 1"], rows
+rows = [dict(zip(head, row)) for row in rows]
+assert [row["nesterov"] for row in rows] == ["false", "true", "false", "false", "false"] and [row["lr"] for row in rows] == ["0.3"] + ["0.1"] * 4, rows
+assert [(row["freeze"], row["data"]) for row in rows] == [("1.5x", "?[2J")] + [("-", "-")] * 4, rows
+for name in ("test acc", "images/s", "times"):
+    assert [row[name] == "\u2013" for row in rows] == [False] * 4 + [True], (name, rows)
+assert rows[4]["run"] == work + "/odd?[2J?.jsonl" and "\x1b" not in table, table
+name, *_, acc, loss, seconds, speed, times, _, _, same = table.rstrip("\n").split("\n")[5].split()
+assert (name, acc, speed, times, same) == (rows[4]["run"], "-", "-", "-", "1") and float(loss) == 1 and float(seconds) > 0, table
+settings = [row for row in page.tables[None] if row[0] in ("freeze", "nesterov", "lr")]
+assert ["freeze", "1.5x"] in settings and ["nesterov", "true"] in settings and ["lr", 0.3] in settings, settings
+epochs = [row for row in page.tables["epochs"] if row[0] != "epoch"]
+assert [row[3] for row in epochs[-2:]] == ["\u2013"] * 2 and [row[5] for row in epochs[-2:]] == ["\u2013"] * 2, epochs
+assert page.bars[-2:] == [0, 0] and page.bars[:2] == [100, 100], page.bars
+PY
+
 # What is wrong is said before anything is written or trained.
 : >"$work/file"
 printf 'no json\n' >"$work/bad.jsonl"
