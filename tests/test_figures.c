@@ -28,6 +28,12 @@ static void assert_near(double is, double should_be)
         fail_msg("%.17g is not %.17g", is, should_be);
 }
 
+static void assert_shows(const char *text, const char *wanted)
+{
+    if (!text || !strstr(text, wanted))
+        fail_msg("no '%s' in\n%s", wanted, text ? text : "(null)");
+}
+
 /* ---- Forecasts ---- */
 
 /* 16 shards of 4 images: 10 ms a shard, 2 ms of sums, 8 ms of all else on one device; in separate runs on two 12 and 3
@@ -95,11 +101,23 @@ static void as_many_devices_are_recommended_as_pay(void **state)
     forecast_separate(&f, 1, 1, 0);
     forecast_begin(&f, 6, 6, 6);
     assert_int_equal(forecast_recommended(&f), 6);
+    /* Three quarters of what the first one does are enough. */
+    f = (forecast){.shards = 0};
+    forecast_separate(&f, 1, 2, 0);
+    forecast_begin(&f, 2, 2, 6);
+    assert_int_equal(forecast_recommended(&f), 2);
+    forecast_begin(&f, 2, 2, 6.1);
+    assert_int_equal(forecast_recommended(&f), 1);
+    /* A step that took less than its shards alone: there is nothing else in it. */
+    f = measured(1);
+    forecast_begin(&f, 16, 64, 0.1);
+    assert_near(forecast_step(&f, 1), 16 * 0.010 + 0.002);
 }
 
 /* ---- Loads ---- */
 
-static ls_device_times told[2];
+enum { TOLD = 6 };
+static ls_device_times told[TOLD];
 
 ls_status __wrap_ls_trainer_device_times(ls_trainer *trainer, int i, ls_device_times *times);
 ls_status __wrap_ls_trainer_device_times(ls_trainer *trainer, int i, ls_device_times *times)
@@ -152,12 +170,22 @@ static void loads_are_parts_of_the_last_seconds(void **state)
 /* Two steps of 10 ms. In the first cpu(1) is done at 10 ms, and kept from its core until 12; in the second cpu(0) is
  * the last, at 8. */
 enum { FIRST = 1, SECOND = 2 };
-static const ls_span spans[] = {
+static const ls_span two_steps[] = {
     {LS_SPAN_SHARD, 0, 0.000, 0.006, FIRST, 0, -1},   {LS_SPAN_REDUCE, 0, 0.006, 0.007, FIRST, 0, -1},
     {LS_SPAN_WAIT, 0, 0.007, 0.010, FIRST, -1, -1},   {LS_SPAN_SHARD, 0, 0.020, 0.028, SECOND, 1, -1},
     {LS_SPAN_REDUCE, 0, 0.028, 0.029, SECOND, 0, -1}, {LS_SPAN_SHARD, 1, 0.000, 0.012, FIRST, 1, -1},
     {LS_SPAN_SHARD, 1, 0.020, 0.026, SECOND, 0, -1},  {LS_SPAN_WAIT, 1, 0.026, 0.030, SECOND, -1, -1},
     {LS_SPAN_STEP, -1, 0.000, 0.010, FIRST, -1, -1},  {LS_SPAN_STEP, -1, 0.020, 0.030, SECOND, -1, -1}};
+
+static const ls_span *spans;
+static int64_t n_spans, dropped;
+static int cores[TOLD]; /* of the devices */
+
+int __wrap_ls_device_core(ls_device device);
+int __wrap_ls_device_core(ls_device device)
+{
+    return cores[device.index];
+}
 
 int64_t __wrap_ls_profile_spans(const ls_profile *profile);
 ls_status __wrap_ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span);
@@ -167,7 +195,7 @@ ls_status __wrap_ls_profile_total(const ls_profile *profile, ls_profile_sum *sum
 int64_t __wrap_ls_profile_spans(const ls_profile *profile)
 {
     (void)profile;
-    return sizeof spans / sizeof *spans;
+    return n_spans;
 }
 
 ls_status __wrap_ls_profile_span_at(const ls_profile *profile, int64_t i, ls_span *span)
@@ -187,7 +215,7 @@ ls_status __wrap_ls_profile_device(const ls_profile *profile, int i, ls_device_t
 ls_status __wrap_ls_profile_total(const ls_profile *profile, ls_profile_sum *sum)
 {
     (void)profile;
-    *sum = (ls_profile_sum){.steps = 2, .dropped = 3};
+    *sum = (ls_profile_sum){.steps = 2, .dropped = dropped};
     return LS_OK;
 }
 
@@ -203,19 +231,40 @@ void note(const char *format, ...)
     strncat(said, "\n", sizeof said - strlen(said) - 1);
 }
 
+/* What is said of these spans. */
+static const char *advice(const run *r, const ls_span *of, size_t n, int64_t rows)
+{
+    spans = of;
+    n_spans = (int64_t)n;
+    *said = '\0';
+    advice_say("t.json", NULL, r, rows);
+    return said;
+}
+#define ADVICE(r, of, rows) advice(r, of, sizeof(of) / sizeof *(of), rows)
+
+static run run_on(const char *devices, const settings *chosen)
+{
+    run r = {.session = ls_open(NULL), .chosen = chosen};
+    r.devices = ls_parse_devices(r.session, devices);
+    for (int i = 0; i < TOLD; i++) {
+        told[i] = (ls_device_times){.computing = 1, .images = 100};
+        cores[i] = i;
+    }
+    dropped = 0;
+    return r;
+}
+
 static void advice_is_of_the_spans(void **state)
 {
     (void)state;
     settings chosen = {.batch = 128, .shard = 64};
-    run r = {.session = ls_open(NULL), .chosen = &chosen};
-    r.devices = ls_parse_devices(r.session, "cpu:0-1");
+    run r = run_on("cpu:0-1", &chosen);
     told[0] = (ls_device_times){.computing = 0.014, .reducing = 0.002, .waiting = 0.003, .images = 128};
     told[1] =
         (ls_device_times){.computing = 0.018, .reducing = 0, .waiting = 0.003, .images = 128, .elsewhere = 0.0045};
-    *said = '\0';
-    advice_say("t.json", NULL, &r, 1000);
+    dropped = 3;
     assert_string_equal(
-        said,
+        ADVICE(&r, two_steps, 1000),
         "trace: t.json: 10 spans of 2 steps; Perfetto and chrome://tracing open it\n"
         "trace: the 3 steps before them are not in it: there is room for so many spans\n"
         "trace: a step takes 10.000 ms; of the devices' time 80.0 % went into computing, 5.0 % into reducing and "
@@ -223,21 +272,131 @@ static void advice_is_of_the_spans(void **state)
         "trace: 50 % of the reducing was hidden behind computing; what is left makes a step 1.000 ms longer (10.0 %)\n"
         "trace: the longest wait: cpu(0) 1.500 ms a step (15.0 %) for the last shard of cpu(1)\n"
         "trace: to change: other programs had the core of cpu(1) for 25 % of its work; end them, or leave it out\n");
-    /* The core to itself, and slower all the same. */
-    told[1].elsewhere = 0;
-    *said = '\0';
-    advice_say("t.json", NULL, &r, 1000);
-    assert_non_null(strstr(said,
-                           "trace: to change: cpu(1) takes 29 % longer for an image than cpu(0); leave it out, or let "
-                           "smaller shards (--shard 32) even it out\n"));
-    /* Three shards on two cores. */
-    chosen.batch = 192;
-    *said = '\0';
-    advice_say("t.json", NULL, &r, 1000);
-    if (ls_device_core(r.devices.at[0]) != ls_device_core(r.devices.at[1]))
-        assert_non_null(strstr(said,
-                               "trace: to change: 3 shards a step do not divide by 2 devices: with the last ones some "
-                               "only help, or wait; --batch 256 would feed all (and train otherwise)\n"));
+    /* Without a step there is nothing to say of one. */
+    dropped = 0;
+    assert_string_equal(advice(&r, two_steps, 7, 1000),
+                        "trace: t.json: 7 spans of 0 steps; Perfetto and chrome://tracing open it\n");
+    assert_int_equal(ls_close(r.session), LS_OK);
+}
+
+/* A step of 100 ms that two devices compute until `computed`, for which cpu(1) waited so long; then nothing. What
+ * cpu(0), the last, waited for was another thing. */
+static const char *after_a_wait(const run *r, double computed, double waited)
+{
+    const ls_span of[] = {{LS_SPAN_SHARD, 0, 0, computed, FIRST, 0, -1},
+                          {LS_SPAN_SHARD, 1, 0, computed - waited, FIRST, 1, -1},
+                          {LS_SPAN_WAIT, 1, computed - waited, computed, FIRST, -1, -1},
+                          {LS_SPAN_WAIT, 0, 0.01, 0.05, FIRST, -1, -1},
+                          {LS_SPAN_STEP, -1, 0, 0.1, FIRST, -1, -1}};
+    return ADVICE(r, of, 1000);
+}
+
+static void advice_is_of_what_is_worth_it(void **state)
+{
+    (void)state;
+    settings chosen = {.batch = 128, .shard = 64};
+    run r = run_on("cpu:0-1", &chosen);
+    assert_string_equal(after_a_wait(&r, 0.1, 0.0009),
+                        "trace: t.json: 5 spans of 1 steps; Perfetto and chrome://tracing open it\n"
+                        "trace: a step takes 100.000 ms; of the devices' time 100.0 % went into computing, 0.0 % into "
+                        "reducing and updating, 0.0 % into waiting\n"
+                        "trace: no device waited for another's last shard for more than 1 % of a step\n"
+                        "trace: to change: nothing that it shows\n");
+    assert_shows(after_a_wait(&r, 0.1, 0.0011),
+                 "trace: the longest wait: cpu(1) 1.100 ms a step (1.1 %) for the last shard of cpu(0)\n");
+    const char *end = "trace: to change: much of a step is its end, where nothing is left to compute; a larger --batch "
+                      "has it less often (and trains otherwise)\n";
+    assert_null(strstr(after_a_wait(&r, 0.091, 0), end));
+    assert_shows(after_a_wait(&r, 0.089, 0), end);
+    /* Other programs, and a device that is slower than another. */
+    told[1] = (ls_device_times){.computing = 0.5, .reducing = 0.5, .images = 100, .elsewhere = 0.049};
+    assert_null(strstr(after_a_wait(&r, 0.1, 0), "other programs"));
+    told[1].elsewhere = 0.051;
+    assert_shows(after_a_wait(&r, 0.1, 0),
+                 "trace: to change: other programs had the core of cpu(1) for 5 % of its work; end them, or leave it "
+                 "out\n");
+    told[1] = (ls_device_times){.computing = 1.09, .images = 100};
+    assert_null(strstr(after_a_wait(&r, 0.1, 0), "longer for an image"));
+    told[1] = (ls_device_times){.computing = 2.22, .images = 200};
+    assert_shows(after_a_wait(&r, 0.1, 0),
+                 "trace: to change: cpu(1) takes 11 % longer for an image than cpu(0); leave it out, or let smaller "
+                 "shards (--shard 32) even it out\n");
+    assert_int_equal(ls_close(r.session), LS_OK);
+    /* Of many slow ones the first few; a device without an image is none of them. */
+    r = run_on("cpu:0-5", &chosen);
+    for (int i = 1; i < TOLD; i++)
+        told[i].computing = 2;
+    told[1] = (ls_device_times){.elsewhere = 1};
+    cores[2] = cores[3] = cores[4] = cores[5] = 1; /* two cores: no word of shards */
+    const char *text = after_a_wait(&r, 0.1, 0);
+    for (int i = 0; i < TOLD; i++) {
+        char line[96];
+        snprintf(line, sizeof line, "trace: to change: cpu(%d) takes 100 %% longer for an image than cpu(0); ", i);
+        assert_int_equal(strstr(text, line) != NULL, i > 1);
+    }
+    assert_null(strstr(text, "other programs"));
+    told[1] = told[2];
+    text = after_a_wait(&r, 0.1, 0);
+    assert_non_null(strstr(text, "cpu(4) takes 100 %"));
+    assert_null(strstr(text, "cpu(5) takes 100 %"));
+    assert_int_equal(ls_close(r.session), LS_OK);
+    /* One device waits for none. */
+    r = run_on("cpu:0", &chosen);
+    const ls_span alone[] = {{LS_SPAN_SHARD, 0, 0, 0.1, FIRST, 0, -1}, {LS_SPAN_STEP, -1, 0, 0.1, FIRST, -1, -1}};
+    assert_null(strstr(ADVICE(&r, alone, 1000), "wait:"));
+    assert_null(strstr(said, "waited"));
+    assert_int_equal(ls_close(r.session), LS_OK);
+}
+
+/* Shards that the cores cannot share evenly, and the batch that would feed them. */
+static void advice_is_of_shards_and_cores(void **state)
+{
+    (void)state;
+    settings chosen = {.batch = 192, .shard = 64};
+    run r = run_on("cpu:0-1", &chosen);
+#define TWO " do not divide by 2 devices: with the last ones some only help, or wait"
+#define FEEDS "; --batch 256 would feed all (and train otherwise)\n"
+    assert_shows(after_a_wait(&r, 0.1, 0), "trace: to change: 3 shards a step" TWO FEEDS);
+    const ls_span alone[] = {{LS_SPAN_SHARD, 0, 0, 0.1, FIRST, 0, -1}, {LS_SPAN_STEP, -1, 0, 0.1, FIRST, -1, -1}};
+    assert_shows(ADVICE(&r, alone, 256), "3 shards a step" TWO FEEDS);
+    assert_shows(ADVICE(&r, alone, 255), "3 shards a step" TWO "\n"); /* there are not so many images */
+    assert_null(strstr(ADVICE(&r, alone, 128), "divide")); /* nor enough for a batch */
+    chosen.bn = BN_SYNC;
+    assert_shows(ADVICE(&r, alone, 256), "3 shards a step" TWO "\n");
+    chosen.batch = 9 * 64;
+    assert_shows(ADVICE(&r, alone, 1000), "9 shards a step" TWO "\n");
+    chosen.batch = 39 * 64;
+    assert_null(strstr(ADVICE(&r, alone, 10000), "divide")); /* not worth it */
+    assert_int_equal(ls_close(r.session), LS_OK);
+    chosen = (settings){.batch = 192, .shard = 64};
+    r = run_on("cpu:0-2", &chosen);
+    assert_null(strstr(ADVICE(&r, alone, 1000), "divide"));
+    cores[1] = 0;
+    assert_shows(ADVICE(&r, alone, 1000), "3 shards a step do not divide by 2 cores: ");
+    assert_int_equal(ls_close(r.session), LS_OK);
+}
+
+/* Which spans are computing, and which reducing: on cores, and on cards. */
+static void advice_is_of_the_kinds_of_spans(void **state)
+{
+    (void)state;
+    settings chosen = {.batch = 128, .shard = 64};
+    run r = run_on("cpu:0-1", &chosen);
+    const ls_span on_cores[] = {
+        {LS_SPAN_SHARD, 0, 0, 0.006, FIRST, 0, -1},    {LS_SPAN_OPERATION, 0, 0.005, 0.009, FIRST, 0, 0},
+        {LS_SPAN_HELP, 1, 0.006, 0.009, FIRST, 0, -1}, {LS_SPAN_FOLD, 0, 0.001, 0.002, FIRST, 0, -1},
+        {LS_SPAN_GIVE, 1, 0.007, 0.009, FIRST, 0, -1}, {LS_SPAN_WAIT, 1, 0.001, 0.006, 0, -1, -1},
+        {LS_SPAN_STEP, -1, 0, 0.010, FIRST, -1, -1}};
+    const char *share = "trace: 33 % of the reducing was hidden behind computing; what is left makes a step 4.000 ms "
+                        "longer (40.0 %)\ntrace: no device waited ";
+    assert_shows(ADVICE(&r, on_cores, 1000), share);
+    r.devices.at[0] = (ls_device){.type = LS_CUDA, .index = 0};
+    r.devices.at[1] = (ls_device){.type = LS_CUDA, .index = 1};
+    const ls_span on_cards[] = {
+        {LS_SPAN_SHARD, 0, 0, 0.002, FIRST, 0, -1},        {LS_SPAN_REDUCE, 0, 0.002, 0.010, FIRST, 0, -1},
+        {LS_SPAN_STEP, -1, 0, 0.010, FIRST, -1, -1},       {LS_SPAN_OPERATION, 0, 0.001, 0.003, FIRST, 0, 0},
+        {LS_SPAN_CARD_SUM, 0, 0.005, 0.008, FIRST, 0, -1}, {LS_SPAN_OPERATION, 1, 0.001, 0.006, FIRST, 0, 0}};
+    assert_shows(ADVICE(&r, on_cards, 1000), share);
     assert_int_equal(ls_close(r.session), LS_OK);
 }
 
@@ -260,12 +419,6 @@ static const char *view(const view_state *state, const history *h, const loads *
             *to++ = *at;
     *to = '\0';
     return frame;
-}
-
-static void assert_shows(const char *text, const char *wanted)
-{
-    if (!text || !strstr(text, wanted))
-        fail_msg("no '%s' in\n%s", wanted, text ? text : "(null)");
 }
 
 /* As many signs in a row, behind `before`. */
@@ -476,6 +629,27 @@ static void a_bin_is_the_mean_of_its_steps(void **state)
     assert_true(h.points[h.n_points - 1].step == 10 * (HISTORY_POINTS + 1));
 }
 
+/* Neighbours share a place of the drawing where there are more than it has. */
+static void the_largest_loss_is_that_of_a_place(void **state)
+{
+    (void)state;
+    static const struct {
+        int steps, spike;
+        double most;
+    } runs[] = {{127, 5, 10}, {128, 5, 5}, {129, 129, 10}, {300, 4, 10.0 / 3}, {0, 0, 0}};
+    static history h;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        memset(&h, 0, sizeof h);
+        for (int step = 1; step <= runs[i].steps; step++)
+            history_step(&h, step, step == runs[i].spike ? 10 : 0, 0, 0);
+        assert_near(history_most_loss(&h), runs[i].most);
+    }
+    memset(&h, 0, sizeof h);
+    for (int step = 1; step <= 200; step++)
+        history_step(&h, step, step == 9 ? NAN : step == 10 ? 10 : 0, 0, 0);
+    assert_near(history_most_loss(&h), 10);
+}
+
 /* ---- Numbers as texts ---- */
 
 static void numbers_are_written_as_people_read_them(void **state)
@@ -528,11 +702,15 @@ int main(void)
         cmocka_unit_test(as_many_devices_are_recommended_as_pay),
         cmocka_unit_test(loads_are_parts_of_the_last_seconds),
         cmocka_unit_test(advice_is_of_the_spans),
+        cmocka_unit_test(advice_is_of_what_is_worth_it),
+        cmocka_unit_test(advice_is_of_shards_and_cores),
+        cmocka_unit_test(advice_is_of_the_kinds_of_spans),
         cmocka_unit_test(the_view_shows_how_far_a_run_is),
         cmocka_unit_test(the_view_shows_the_devices_loads),
         cmocka_unit_test(frames_are_as_they_were_found_good),
         cmocka_unit_test(an_epochs_line_is_as_long_as_fits),
         cmocka_unit_test(a_bin_is_the_mean_of_its_steps),
+        cmocka_unit_test(the_largest_loss_is_that_of_a_place),
         cmocka_unit_test(numbers_are_written_as_people_read_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ static void find_steps(sums *s, const ls_profile *profile)
 static void add_span(sums *s, const ls_span *span)
 {
     step *at = step_of(s, span);
-    if (!at || span->device < 0)
+    if (!at)
         return;
     double before = larger(0, smaller(span->end, at->computed) - larger(span->begin, at->begin));
     double after = larger(0, smaller(span->end, at->end) - larger(span->begin, at->computed));

@@ -475,7 +475,7 @@ refused 1 'report: .*blocked/curve.png: ' report "$work/two.jsonl" --out "$work/
 
 # Numbers that no run can have, and names that mean something in HTML and to a terminal.
 head -n 1 "$work/two.jsonl" | sed 's/^{/{"<b>\\u001b[2J_x":0.5,/' >"$work/odd.jsonl"
-printf '%s\n' '{"step":9223372036854775807,"loss":1e308}' '{"step":1e300,"loss":1e308}' \
+printf '%s\n' '{"step":1e300,"loss":1e308}' '{"step":9223372036854775807,"loss":1e308}' \
     '{"epoch":1e99,"sec":1e308,"img_per_s":1e308}' '{"epoch":2,"sec":1e308,"img_per_s":1e-320,"test_acc":-1e308}' >>"$work/odd.jsonl"
 cp "$work/odd.jsonl" "$work/tiny.jsonl"
 sed -i 's/1e308/5e-324/g' "$work/tiny.jsonl"
