@@ -1,4 +1,4 @@
-/* Training in detail: what trains and how fast, averages of the weights.
+/* Training in detail: what trains and how fast, networks in a chain, averages of the weights.
  *
  * SPDX-License-Identifier: MIT
  *
