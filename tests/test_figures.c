@@ -354,13 +354,13 @@ static void advice_is_of_shards_and_cores(void **state)
     (void)state;
     settings chosen = {.batch = 192, .shard = 64};
     run r = run_on("cpu:0-1", &chosen);
-#define TWO " do not divide by 2 devices: with the last ones some only help, or wait"
+#define TWO   " do not divide by 2 devices: with the last ones some only help, or wait"
 #define FEEDS "; --batch 256 would feed all (and train otherwise)\n"
     assert_shows(after_a_wait(&r, 0.1, 0), "trace: to change: 3 shards a step" TWO FEEDS);
     const ls_span alone[] = {{LS_SPAN_SHARD, 0, 0, 0.1, FIRST, 0, -1}, {LS_SPAN_STEP, -1, 0, 0.1, FIRST, -1, -1}};
     assert_shows(ADVICE(&r, alone, 256), "3 shards a step" TWO FEEDS);
     assert_shows(ADVICE(&r, alone, 255), "3 shards a step" TWO "\n"); /* there are not so many images */
-    assert_null(strstr(ADVICE(&r, alone, 128), "divide")); /* nor enough for a batch */
+    assert_null(strstr(ADVICE(&r, alone, 128), "divide"));            /* nor enough for a batch */
     chosen.bn = BN_SYNC;
     assert_shows(ADVICE(&r, alone, 256), "3 shards a step" TWO "\n");
     chosen.batch = 9 * 64;

@@ -365,10 +365,30 @@ static bool holds_another(const struct row *row, const char *path)
     return n > 0 && !row->holds(head, n);
 }
 
+/* Whether it is the half of a checkpoint whose other half, the manifest, is beside it. */
+static bool is_of_checkpoint(const char *path)
+{
+    static const char start[] = "checkpoint-", end[] = ".safetensors";
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t length = strlen(path);
+    struct stat about;
+    if (strncmp(name, start, sizeof start - 1) != 0 || length < sizeof end ||
+        strcmp(path + length - sizeof end + 1, end) != 0)
+        return false;
+    char *manifest = NULL;
+    const int written = asprintf(&manifest, "%.*s.json", (int)(length - sizeof end + 1), path);
+    const bool there = written >= 0 && stat(path, &about) == 0 && stat(manifest, &about) == 0;
+    if (written >= 0)
+        free(manifest);
+    return there;
+}
+
 int outputs_check_held(int command, const settings *chosen)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         const char *path = *(const char *const *)((const char *)chosen + table[i].place);
+        if (table[i].command == command && path && is_of_checkpoint(path))
+            return failed(table[i].option, "%s: is half of a checkpoint, which would be lost; name another file", path);
         if (table[i].command == command && path && holds_another(&table[i], path))
             return failed(table[i].option, "%s: is no %s, and would be lost; name another file, or move it away", path,
                           table[i].noun);

@@ -18,8 +18,8 @@ static void write_last(void)
         return; /* the terminal is gone: nothing to clear */
 }
 
-/* The first signal: its sender, and when it came. */
-static volatile sig_atomic_t sender, first_ms;
+static volatile sig_atomic_t first_ms; /* when the first signal came */
+enum { ONE_REQUEST_MS = 1000 };
 
 static sig_atomic_t now_ms(void)
 {
@@ -28,25 +28,18 @@ static sig_atomic_t now_ms(void)
     return (sig_atomic_t)(now.tv_sec % 1000000 * 1000 + now.tv_nsec / 1000000);
 }
 
-/* timeout(1) and launchers send a signal to the process, and at once again to its group: that is one request. A key
- * that is pressed twice is two. */
-static bool is_sent_again(int signal_number, const siginfo_t *info)
+/* One request comes as several signals, from several senders: timeout(1) sends its own to the process and at once to
+ * the group; a terminal's key reaches timeout and the process, and timeout sends it on; of a terminal that is closed
+ * shell and kernel tell; launchers and systemd signal every process of a tree. */
+static void on_signal(int signal_number)
 {
-    return signal_number == asked && info->si_code == SI_USER && info->si_pid == sender && now_ms() - first_ms < 1000;
-}
-
-static void on_signal(int signal_number, siginfo_t *info, void *context)
-{
-    (void)context;
     const int error = errno;
-    if (asked && !is_sent_again(signal_number, info)) {
-        write_last();
-        _exit(STATUS_SIGNAL + signal_number);
-    }
     if (!asked) {
-        sender = info->si_code == SI_USER ? info->si_pid : 0;
         first_ms = now_ms();
         asked = signal_number;
+    } else if (now_ms() - first_ms >= ONE_REQUEST_MS) {
+        write_last();
+        _exit(STATUS_SIGNAL + signal_number);
     }
     errno = error;
 }
@@ -83,7 +76,7 @@ void stop_on_signals(void)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        handle(signals[i], (struct sigaction){.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO});
+        handle(signals[i], (struct sigaction){.sa_handler = on_signal});
 }
 
 void stop_with(const char *text)

@@ -65,6 +65,15 @@ PY
 runs 0 fingerprint "$work/bit.safetensors"
 [ "$(cat "$work/out")" != "$fingerprint" ] || wrong "one changed bit keeps the fingerprint"
 
+# Nor over half of a checkpoint; without its manifest it is weights like others.
+cp "$work/w.safetensors" "$work/checkpoint-000001.safetensors"
+: > "$work/checkpoint-000001.json"
+runs 1 train --limit 64 --limit-test 10 --epochs 1 --quiet --devices cpu:0 --save "$work/checkpoint-000001.safetensors"
+one_line "--save: .*/checkpoint-000001.safetensors: is half of a checkpoint, which would be lost; name another file\$"
+cmp -s "$work/checkpoint-000001.safetensors" "$work/w.safetensors" || wrong "wrote over a checkpoint's weights all the same"
+rm "$work/checkpoint-000001.json"
+runs 0 train --limit 64 --limit-test 10 --epochs 1 --quiet --devices cpu:0 --save "$work/checkpoint-000001.safetensors"
+
 # A slip writes over no file that holds something else; over an empty one, and over an earlier run's, a run may write.
 cp "$work/w.safetensors" "$work/held.safetensors"
 cp "$work/run.jsonl" "$work/held.jsonl"
