@@ -247,7 +247,7 @@ def nobody():
 clean()
 done(*small, *kept, "--steps", "7", "--quiet")
 lines = open(log).readlines()
-open(log, "w").writelines(lines[:5])
+open(log, "w").writelines([*lines[:5], '{"step":5,"lo\n'])  # torn, and ended by another's line
 digits, err = done(*small, *kept, "--resume")
 assert digits == whole and f"note: --log: {log} has the steps up to 4, the checkpoint is of step 7: " in err, err
 assert [line["step"] for line in numbers() if "step" in line] == [1, 2, 3, 4] + list(range(8, 16))
@@ -263,6 +263,9 @@ assert open(work + "/file").read() == "mine"
 PY
 
 part 'the settings in the log' <<'PY'
+import resource
+
+
 def settings():
     return {name: value for name, value in json.loads(open(log).readline()).items() if not re.match("checkpoint|date$|host$|command$", name)}
 
@@ -280,6 +283,25 @@ done(*small, *kept, "--resume", "--devices", "cpu:0", "--quiet")
 assert settings() == wanted and numbers() == steps, (settings(), wanted)
 assert os.path.islink(log) and os.stat(log).st_mode & 0o777 == 0o640
 assert not [name for name in os.listdir(work) if "elsewhere" in name and name != "elsewhere.jsonl"], os.listdir(work)
+# Where the first line cannot be another's it stays, and that is said: the log's name leaves no room for a longer one.
+clean()
+long = work + "/" + "l" * 250
+done(*small, "--checkpoint", folder, "--log", long, "--steps", "7", "--devices", "cpu:0-1", "--quiet")
+first = open(long).readline()
+_, err = done(*small, "--checkpoint", folder, "--log", long, "--resume", "--devices", "cpu:0")
+assert f"note: --log: {long} keeps the settings that the run began with: File name too long\n" in err, err
+assert open(long).readline() == first and numbers(long) == steps, numbers(long)
+# The first line after it that cannot be written leaves no part of it, wherever the new first line moved it to.
+clean()
+done(*small, *kept, "--steps", "7", "--devices", "cpu:0-1", "--quiet")
+done(*small, *kept, "--resume", "--devices", "cpu:0", "--quiet")
+settled = sum(len(line.encode()) for line in open(log).readlines()[:9])  # with seven steps and an epoch
+clean()
+done(*small, *kept, "--steps", "7", "--devices", "cpu:0-1", "--quiet")
+status, _, err = call(*small, *kept, "--resume", "--devices", "cpu:0", "--quiet", env={"LOCKSTEP_DATA": os.environ["LOCKSTEP_DATA"], "TMPDIR": work + "/none"},
+                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (settled + 5, settled + 5)))
+assert status == 1 and f"lockstep: --log: {log}: File too large; the run goes on without it\n" in err, (status, err)
+assert os.path.getsize(log) == settled and numbers() == steps[:8], numbers()
 # Nothing to go on from: the log is this run's alone, though it was another's.
 clean()
 done(*small, "--log", log, "--seed", "5", "--quiet")

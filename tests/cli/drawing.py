@@ -48,6 +48,8 @@ def frame(marks, x_label, farthest, whole):
     grid = [points for kind, tint, points, *_ in marks if kind == "line" and tint == 2]
     assert grid == [[(LEFT, y), (RIGHT, y)] for _, y in labels] and len(labels) == 5, (grid, labels)
     assert {x for x, _ in labels} == {LEFT - 8} and (labels[0][1], labels[-1][1]) == (BOTTOM, TOP), labels
+    values = [float(words) for _, words in texts(marks, 1, 2) if words != x_label]
+    assert all(a < b for a, b in zip(values, values[1:])), values
     ticks = [(x, float(words)) for (x, y), words in texts(marks, 1, 1)]
     step = ticks[1][1]
     unit = 0.5 * 10.0 ** -max(len(words.partition(".")[2]) for _, words in texts(marks, 1, 1))

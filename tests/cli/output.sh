@@ -93,6 +93,8 @@ until grep -q '"step":3,' "$work/stopped.jsonl" 2>/dev/null || ! kill -0 $! 2>/d
 done
 kill -TERM $!
 wait $!
+got=$?
+[ "$got" = 143 ] || wrong "a small stack: status $got, not 143"
 grep -q '^lockstep: SIGTERM: stopped after step .*; the weights of step .* are in .*/stopped$' "$work/err" || wrong "a small stack: SIGTERM is not heard"
 
 # What was written all the same is said, and what was not is not said to be; so is that no weights are kept.

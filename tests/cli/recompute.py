@@ -280,6 +280,33 @@ def work_of(row, images, shard):
     return 0.0, None
 
 
+def shape_of(row):
+    """A row's shapes as its line has them, cut like it. A window is as high as it is wide, and keeps as many places as it has room for."""
+    text = row["in"]
+    if row["out"] != row["in"] or row["kernel"]:
+        text += " > " + row["out"]
+    if row["kernel"]:
+        assert row["kernel"] == row["kernel_w"] and row["groups"] == 1, row
+        size, left = (int(shape.split("x")[1]) for shape in (row["in"], row["out"]))
+        spare = row["parameter"] == "W2" # the last place, which LeNet's pooling leaves out
+        assert left == (size + 2 * row["padding"] - row["kernel"]) // row["stride"] + 1 - spare, row
+    if row["kernel"] > 1 or row["stride"] > 1:
+        text += f", {row['kernel']}x{row['kernel']}"
+    if row["stride"] > 1:
+        text += f" by {row['stride']}"
+    return text[:31]
+
+
+def is_fused(row):
+    """Whether ReLU, and an addition before it, are a part of the operation, by its layer: of the book's networks."""
+    name, kind = row["layer"] or row["parameter"], row["operation"]
+    if row["layer"].startswith("resnet_block"):
+        norm = kind.startswith("batch_norm") and not name.endswith("bn3")
+        return norm, norm and name.endswith("bn2")
+    relu = kind.startswith("batch_norm") or kind in ("relu_backward", "avg_pool_backward") or (name in ("W2", "W3") and row["direction"] == "forward")
+    return relu, False
+
+
 def profile_row(texts, row, whole, own):
     calls, millis, share, flops, peak, rate, memory = texts
     told(calls, row["calls"] / whole["steps"], "calls")
@@ -303,7 +330,10 @@ def profile(path, out):
     flops, memory = found(r"^a core's most: ([\d.]+) GFLOP/s in fused multiply-adds, ([\d.]+) GB/s from and to memory$", text, "profile")
     told(flops, whole["core_flops_per_second"] / 1e9, "GFLOP/s")
     told(memory, whole["core_bytes_per_second"] / 1e9, "GB/s")
-    rows = re.findall(rf"^(.{{22}}) .{{31}} (\S+) +({'|'.join(DIRECTIONS)}) +(\d+) +([\d.]+) +([\d.]+) % +{RATES}$", text, re.M)
+    head = f"{whole['model']} on {whole['devices']}: {steps} steps of {settings['batch']} images, shard {settings['shard']}, conv {settings['conv']}, isa {settings['isa']}\n"
+    assert text.startswith(head), (head, text[:200])
+    assert whole["devices"].startswith("[cpu(0)") and whole["devices"].count("cpu(") >= whole["cores"], whole
+    rows = re.findall(rf"^(.{{22}}) (.{{31}}) (\S+) +({'|'.join(DIRECTIONS)}) +(\d+) +([\d.]+) +([\d.]+) % +{RATES}$", text, re.M)
     operations, together = whole["operations"], {}
     for row in operations:
         work, moved = work_of(row, whole["images"], settings["shard"])
@@ -313,12 +343,14 @@ def profile(path, out):
         for name in total:
             total[name] += row[name]
     assert len(rows) == len(operations) + len(together), (len(rows), len(operations), len(together))
-    for (name, operation, direction, *texts), row in zip(rows, operations):
+    for (name, shape, operation, direction, *texts), row in zip(rows, operations):
+        assert shape.rstrip() == shape_of(row), (shape, row)
+        assert (row["fused_relu"], row["fused_add"]) == is_fused(row), row
         assert name.strip() == (row["layer"] or row["parameter"] or "-")[:22], (name, row)
-        assert direction == row["direction"] and row["operation"].startswith(operation), (operation, row)
+        assert direction == row["direction"] and operation == re.sub("_(data|weight|backward)$", "", row["operation"]), (operation, row)
         profile_row(texts, row, whole, own)
-    for (name, operation, direction, *texts), ((whose, _), total) in zip(rows[len(operations) :], sorted(together.items(), key=lambda item: -item[1]["seconds"])):
-        assert not name.strip() and whose.startswith(operation), (operation, whose)
+    for (name, shape, operation, direction, *texts), ((whose, _), total) in zip(rows[len(operations) :], sorted(together.items(), key=lambda item: -item[1]["seconds"])):
+        assert not name.strip() and not shape.strip() and operation == re.sub("_(data|weight|backward)$", "", whose), (operation, whose)
         profile_row(texts, total, whole, own)
     # The parts.
     parts = {"operations": "operations", "gathering and converting images": "gathering", "reducing and updating": "reducing",

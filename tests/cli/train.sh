@@ -303,6 +303,27 @@ grep -q '^lockstep: --log: .*fifo: its reader takes no more; the run goes on wit
 "$program" train --limit 64 --limit-test 10 --epochs 1 --timeout 6 >"$work/out" 2>"$work/fifo" 3>&- ||
     wrong "a stuck reader of standard error ends the run"
 grep -q '^fingerprint: ' "$work/out" || wrong "a stuck reader of standard error costs the results"
+# While it waits for that reader a run is asked to stop: by one sender at once again is one request, by another one, or later, it is a second.
+python3 - "$program" "$work" <<'PY' || wrong "signals that come twice"
+import signal, subprocess, sys, time
+program, work = sys.argv[1:]
+options = "train --limit 64 --batch 16 --limit-test 10 --epochs 1 --quiet --log".split()
+for again, timeout in ("at once", "2"), ("later", "60"), ("by another", "60"): # half of it is waited for the reader
+    run = subprocess.Popen([program, *options, work + "/fifo", "--timeout", timeout], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while "SigCgt" not in (status := open(f"/proc/{run.pid}/status").read()) or not int(status.split("SigCgt:")[1].split()[0], 16) >> 14 & 1:
+        assert run.poll() is None, run.communicate()
+    run.send_signal(signal.SIGTERM)
+    while int(open(f"/proc/{run.pid}/status").read().split("ShdPnd:")[1].split()[0], 16) >> 14 & 1:
+        pass # until it has been taken
+    if again == "later":
+        time.sleep(1.1)
+    if again == "by another":
+        subprocess.run(["kill", "-TERM", str(run.pid)], check=True)
+    else:
+        run.send_signal(signal.SIGTERM)
+    out, err = run.communicate(timeout=300)
+    assert run.returncode == 143 and out == "" and (err != "") == (again == "at once"), (again, run.returncode, out, err)
+PY
 exec 3>&-
 
 # Weights of another network are refused, and nothing is left behind.
