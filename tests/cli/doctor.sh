@@ -106,7 +106,12 @@ fi
 core=$(python3 -c 'import os; print(min(os.sched_getaffinity(0)))')
 taskset -c "$core" sh -c 'while :; do :; done' &
 spinner=$!
+ls /proc >"$work/processes"
 runs 1 doctor --devices cpu:0 --skip memory,canary,copies,mpi,data
+ls /proc >>"$work/processes"
+other=$(sed -nE 's/^lockstep: cores: .* beside (.*), process ([0-9]+); end that.*/\2 \1/p' "$work/err")
+grep -qx "${other%% *}" "$work/processes" || wrong "$called: names no process: $other"
+[ "${other%% *}" != "$spinner" ] || [ "${other#* }" = "$(cat "/proc/$spinner/comm")" ] || wrong "$called: a process has another name: $other"
 grep -qE "^lockstep: cores: cpu\(0\): core $core is busy: ([0-7]?[0-9]|80) % of it is to be had beside .*; end that, or leave cpu\(0\) out" "$work/err" ||
     wrong "$called: a busy core is not found"
 kill "$spinner"

@@ -44,9 +44,9 @@ fi
 mask=$(umask)
 umask 027
 signs=$(printf "it's \001\177\377 \$1")
-runs 0 train --limit 300 --limit-test 100 --epochs 1 --validate 60 --report "$work/held" --log "$work/$signs.jsonl"
+runs 0 train --limit 300 --limit-test 100 --epochs 1 --validate 60 --report "$work/held" --trace "$work/\$1.json" --log "$work/$signs.jsonl"
 umask "$mask"
-[ "$(stat -c %a "$work/held" "$work/held/report.html" "$work/held/curve.png" "$work/$signs.jsonl" | tr '\n' ' ')" = '750 640 640 640 ' ] ||
+[ "$(stat -c %a "$work/held" "$work/held/report.html" "$work/held/curve.png" "$work/\$1.json" "$work/$signs.jsonl" | tr '\n' ' ')" = '750 640 640 640 640 ' ] ||
     wrong "a run's files are more or less open than they are to be"
 python3 - "$work" "$work/$signs.jsonl" <<'PY' || wrong "a log with signs in its name"
 import json, os, re, subprocess, sys
@@ -54,7 +54,7 @@ work, path = sys.argv[1], os.fsencode(sys.argv[2])
 line = open(path, "rb").readline().decode()
 assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", line), line
 words = subprocess.run(["sh", "-c", "printf '%s\n' " + json.loads(line)["command"]], stdout=subprocess.PIPE).stdout.decode()
-wanted = ["lockstep", *"train --limit 300 --limit-test 100 --epochs 1 --validate 60 --report".split(), work + "/held", "--log", path.decode(errors="replace")]
+wanted = ["lockstep", *"train --limit 300 --limit-test 100 --epochs 1 --validate 60 --report".split(), work + "/held", "--trace", work + "/$1.json", "--log", path.decode(errors="replace")]
 assert words.split("\n")[:-1] == wanted, (words, wanted)
 PY
 sed 's/<[^>]*>//g' "$work/held/report.html" | grep -q 'Trained on 240 of the first 300 images alone (--limit); 60, drawn at random, held out for validation (--validate); tested on the first 100 images' ||
@@ -420,7 +420,7 @@ falling = [2.3 / (1 + 0.02 * step) + 0.1 * math.sin(step) for step in range(301)
 made("long", falling, 5, val_acc=0.7)
 made("bare", falling[:14], 7, {key: value for key, value in first.items() if key not in ("images", "batch")})
 made("zero", falling[:10], 5, train_acc=0, test_acc=0)
-made("top", falling[:10], 5, train_acc=0.975, test_acc=0.995)
+made("top", falling[:10], 5, {**first, "model": "resnet18", "test_images": 1, "limit_test": 1}, train_acc=0.975, test_acc=0.995)
 made("none", falling[:10], 5, without=("test_acc", "img_per_s"))
 made("falling", falling[:10], 5, {**first, "nesterov": False, "freeze": "1.5x", "data": "\x1b[2J", "lr": 0.3})
 made("again", falling[:10], 5, {**first, "nesterov": True})
@@ -433,6 +433,8 @@ for name in long bare zero top; do
     runs 0 report "$work/$name.jsonl" --out "$work/made"
     pages "$work/made" "$work/$name.jsonl"
 done
+grep -qx '<p>1 run of ResNet-18</p>' "$work/made/report.html" || wrong "the network is not named"
+grep -q 'tested on the first 1 image alone (' "$work/made/report.html" || wrong "a single image is not one"
 runs 0 report "$work/long.jsonl" "$work/zero.jsonl" "$work/bare.jsonl" --out "$work/made"
 pages "$work/made" "$work/long.jsonl" "$work/zero.jsonl" "$work/bare.jsonl"
 cp "$work/none.jsonl" "$work/$weird"

@@ -309,9 +309,12 @@ import signal, subprocess, sys, time
 program, work = sys.argv[1:]
 options = "train --limit 64 --batch 16 --limit-test 10 --epochs 1 --quiet --log".split()
 for again, timeout in ("at once", "2"), ("later", "60"), ("by another", "60"): # half of it is waited for the reader
-    run = subprocess.Popen([program, *options, work + "/fifo", "--timeout", timeout], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while "SigCgt" not in (status := open(f"/proc/{run.pid}/status").read()) or not int(status.split("SigCgt:")[1].split()[0], 16) >> 14 & 1:
+    # One that a shell ignores, as nohup does, is left so.
+    run = subprocess.Popen([program, *options, work + "/fifo", "--timeout", timeout], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    while (caught := int(open(f"/proc/{run.pid}/status").read().split("SigCgt:")[1].split()[0], 16)) >> signal.SIGUSR1 - 1 & 1 == 0:
         assert run.poll() is None, run.communicate()
+    assert caught >> signal.SIGHUP - 1 & 1 == 0, hex(caught)
     run.send_signal(signal.SIGTERM)
     while int(open(f"/proc/{run.pid}/status").read().split("ShdPnd:")[1].split()[0], 16) >> 14 & 1:
         pass # until it has been taken
