@@ -221,11 +221,11 @@ ls_status ls_add_to(ls_tensor *to, ls_tensor *from);                     /* to +
  * images. It is neither divided by their number nor clipped; ls_trainer_step and ls_sgd_step do that. */
 ls_tensor *ls_track(ls_tensor *tensor);
 ls_tensor *ls_grad(ls_tensor *tensor);
-/* Empties the gradient; of a network's parameter those of the whole network. */
+/* Empties the gradient; of a network's parameter those of the whole network: its pending passes are dropped. */
 ls_status ls_clear_grad(ls_tensor *tensor);
-/* Backward from a loss: one number, or one for each image, which stands for their sum. A part of a batch on a device is
- * computed there, in shards, and its gradients are the tree sum over them. Through a network (ls_module_forward) the
- * pass waits for ls_trainer_step, which divides by what the loss counts, mostly images; a mean is refused there. */
+/* Backward from a loss: one number, or one for each image: their sum. Of a part of a batch on a device it runs there, in
+ * shards, and gradients are the tree sum over them. A network's (ls_module_forward) wait for ls_trainer_step, which
+ * divides by what the loss counts, mostly images: a mean is refused. Chains, gradients of inputs: lockstep_train.h. */
 ls_status ls_backward(ls_tensor *loss);
 ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy); /* from any computed tensor and its gradient */
 /* w -= lr * (gradient / rows), for n tracked tensors on one device. A number that is not finite leaves all as they
@@ -310,7 +310,7 @@ ls_module *ls_resnet18(ls_session *session, int classes);
 /* A network on a batch. Images on the host are spread over the network's devices and the result is on the host again;
  * images on a device are computed there. Training mode takes BatchNorm's statistics of each shard and drops what
  * dropout drops, by seed, step and an image's number in its data set, or its row in X; inference takes the running
- * ones. A gradient through ls_module_forward is computed by ls_trainer_step, or when it is read. */
+ * ones. Gradients of parameters, of ls_module_forward alone, are computed by ls_trainer_step, or when they are read. */
 ls_tensor *ls_module_forward(ls_module *net, ls_tensor *X);
 ls_tensor *ls_module_infer(ls_module *net, ls_tensor *X);
 

@@ -195,6 +195,8 @@ ls_tensor *ls_softmax(ls_tensor *x);                                      /* ove
 ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width); /* as many numbers, in their C order */
 ls_tensor *ls_sum_each(ls_tensor *x);                                     /* over each image: (images) */
 ls_tensor *ls_mean_each(ls_tensor *x);
+/* The same numbers; no backward pass goes through here to what x was computed from. */
+ls_tensor *ls_detach(ls_tensor *x);
 
 /* Numbers put elsewhere; dimensions are those behind the images, from 1 on. Gradients go the way back. LS_BAD_SHAPE
  * where a dimension is not there or sizes do not fit. */

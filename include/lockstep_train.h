@@ -75,6 +75,39 @@ typedef struct ls_param_group {
  * .vectors = true}); */
 ls_status ls_trainer_set_group(ls_trainer *trainer, const char *pattern, const ls_param_group *group);
 
+/* ---- Networks in a chain, and gradients of inputs ---------------------------------------------------------------- */
+
+/* A network may be called on what another one has made, or on anything computed from it, and a loss may be of several
+ * networks' results: ls_module_forward(D, ls_module_forward(G, z)), each with a trainer of its own. The networks are of
+ * one session; their devices may be others. ls_backward goes through all of it, one call of a network at a time, and
+ * what becomes of each network's gradient is said by the calls:
+ *
+ *   kept: ls_backward keeps the gradient of each network that was called by ls_module_forward. It waits for the step of
+ *     that network's own trainer, in any order of the trainers, also where that comes after further passes, which add
+ *     to it; ls_clear_grad of one of its parameters drops it.
+ *   dropped: ls_backward_for keeps the gradients of the networks of its list alone. Those of the others are not
+ *     computed; the pass goes through them.
+ *   none: parameters are constants of ls_module_infer, and the pass goes through to what it was called on. It ends at
+ *     ls_detach.
+ *
+ * Each network's step divides by what the loss counts, and its report has that loss. A step moves the running
+ * statistics of its own network alone. Where a network has several calls in one loss, or passes in one step, the images
+ * of each are counted, so that two losses of a batch each give the mean over both; ls_optim.full_batch = batch gives
+ * their sum.
+ *
+ * An input with numbers of its own that is tracked, ls_track(ls_clone(b.X, ls_host())), gets its gradient for ls_grad,
+ * (images, ...) as it is: that of the sum over the images, through ls_module_forward or ls_module_infer. It needs no
+ * trainer. Weights beside a network cannot be tracked (LS_UNSUPPORTED).
+ *
+ * Where there are such inputs, or several networks, ls_backward waits: it computes what the networks have made and the
+ * gradients of that, in shards, on all devices of each, and the loss. A network's forward pass runs once more in its
+ * step. A gradient goes from one network to another on the host alone, not on one of the devices (LS_UNSUPPORTED).
+ * LS_STALE where a network was updated after it was called. */
+
+/* ls_backward that keeps the gradients of n networks, and drops those of all others; n = 0 keeps none, for those of
+ * inputs alone. LS_BAD_ARGUMENT for a network that was not called by ls_module_forward on the way to this loss. */
+ls_status ls_backward_for(ls_tensor *loss, ls_module *const nets[], int n);
+
 /* ---- Averages ---------------------------------------------------------------------------------------------------- */
 
 /* The moving average of what trains, which is kept where the option ema is above 0: after each update, of weights w,

@@ -72,8 +72,11 @@ static void run_once(verifying *v, ls_worker *worker, float *row, uint64_t *sums
     int buffer = take_buffer(v);
     float *computed = replica ? replica->gradient : v->trainer->pool[buffer];
     float *gradient = executor->memory ? row + flat->state + METRICS : computed;
+    float *metrics = NULL; /* one that begins from a gradient makes none */
+    if (!v->feed->program->has_dy)
+        metrics = executor->type->compute.stage_result(executor, row + flat->state, LS_METRICS);
     ls_bindings bindings = {
-        .base = {[LS_IN_METRICS] = executor->type->compute.stage_result(executor, row + flat->state, LS_METRICS),
+        .base = {[LS_IN_METRICS] = metrics,
                  [LS_IN_STATISTICS] = executor->type->compute.stage_result(executor, row, flat->state),
                  [LS_IN_GRADIENTS] = computed}};
     ls_replica_bind(network, turn, &bindings);

@@ -1,31 +1,21 @@
 /* Backward passes: on a device at once, through a network as a part of its next step. */
+#include <lockstep_train.h>
+
 #include "base/environment.h"
-#include "eager/calls.h"
+#include "eager/chain.h"
 #include "eager/device_run.h"
 #include "eager/realize.h"
 
-/* Notes where the gradient of a tracked tensor goes. */
-static ls_target aim(ls_task *task, ls_tensor *tracked)
-{
-    ls_target t = {.gradient = tracked->tracking.gradient,
-                   .add = tracked->tracking.freshness == LS_FRESH && !atomic_load(&tracked->tracking.gradient->lost)};
-    if (!t.add)
-        atomic_store(&t.gradient->lost, false);
-    ls_task_writes(task, t.gradient);
-    tracked->tracking.freshness = LS_FRESH;
-    return t;
-}
-
-static ls_status backward(ls_tensor *root, ls_tensor *dy, const char *function)
+static ls_status backward(ls_tensor *root, ls_tensor *dy, const ls_kept *kept, const char *function)
 {
     ls_session *session = root->session;
     ls_trace *trace = ls_session_trace(session);
-    if (!trace || ls_trace_run(trace, root, true) != LS_OK || ls_realize_operands(trace) != LS_OK)
+    if (!trace || ls_trace_ready(trace, root, true) != LS_OK)
         return ls_status_of(session);
     if (trace->call)
         return dy ? ls_raise(&session->context, LS_UNSUPPORTED,
                              "%s: a network's backward pass starts from a loss; use ls_backward", function)
-                  : ls_network_backward(trace, root);
+                  : ls_chain_backward(trace, root, kept, function);
     if (!root->needs_gradient)
         return ls_raise(&session->context, LS_BAD_ARGUMENT,
                         "%s: nothing tracked leads to this tensor, so there is nothing to differentiate for; see "
@@ -45,28 +35,38 @@ static ls_status backward(ls_tensor *root, ls_tensor *dy, const char *function)
         r->partial[i] = ls_run_array(task, r->device, program->own_flat.trainable);
     for (int k = 0; k < trace->n_arrays; k++)
         if (ls_is_tracked(trace->arrays[k]))
-            r->weights[k] = aim(task, trace->arrays[k]);
+            r->weights[k] = ls_run_aim(task, trace->arrays[k]);
     for (int k = 0; k < trace->n_inputs; k++)
-        if (ls_is_tracked(trace->inputs[k]) && (program->flowing >> k & 1)) {
-            r->inputs[k] = aim(task, trace->inputs[k]);
-            r->inputs[k].fresh =
-                r->inputs[k].add ? ls_run_array(task, r->device, r->inputs[k].gradient->n) : r->inputs[k].gradient;
-        }
+        if (ls_is_tracked(trace->inputs[k]) && (program->flowing >> k & 1))
+            ls_run_aim_input(r, task, k, trace->inputs[k]);
     ls_task_hand_in(task);
     return ls_status_of(session);
+}
+
+static ls_status backward_loss(ls_tensor *loss, const ls_kept *kept, const char *function)
+{
+    ls_session *session = ls_value_session(loss, function);
+    if (!session)
+        return loss ? ls_status_of(loss->session) : LS_BAD_ARGUMENT;
+    if (loss->kind != LS_TENSOR_COMPUTED || loss->shape.rank > 1) {
+        ls_bad_shape(loss, function, "the loss must be computed, one number or one for each image");
+        return ls_status_of(session);
+    }
+    return backward(loss, NULL, kept, function);
 }
 
 ls_status ls_backward(ls_tensor *loss)
 {
     LS_OWN_ENVIRONMENT;
-    ls_session *session = ls_value_session(loss, "ls_backward");
-    if (!session)
-        return loss ? ls_status_of(loss->session) : LS_BAD_ARGUMENT;
-    if (loss->kind != LS_TENSOR_COMPUTED || loss->shape.rank > 1) {
-        ls_bad_shape(loss, "ls_backward", "the loss must be computed, one number or one for each image");
-        return ls_status_of(session);
-    }
-    return backward(loss, NULL, "ls_backward");
+    return backward_loss(loss, &(ls_kept){.all = true}, "ls_backward");
+}
+
+ls_status ls_backward_for(ls_tensor *loss, ls_module *const nets[], int n)
+{
+    LS_OWN_ENVIRONMENT;
+    if (loss && !ls_failed(loss->session) && (n < 0 || (n > 0 && !nets)))
+        return ls_raise(&loss->session->context, LS_BAD_ARGUMENT, "ls_backward_for: a list of %d networks", n);
+    return backward_loss(loss, &(ls_kept){.nets = nets, .n = n}, "ls_backward_for");
 }
 
 ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy)
@@ -83,5 +83,5 @@ ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy)
     if (!ls_same_device(y->device, dy->device))
         return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_backward_from: y is %s, dy %s; copy dy with ls_to",
                         ls_tensor_name(y, a), ls_tensor_name(dy, b));
-    return ls_realize(dy, "ls_backward_from") == LS_OK ? backward(y, dy, "ls_backward_from") : ls_status_of(session);
+    return ls_realize(dy, "ls_backward_from") == LS_OK ? backward(y, dy, NULL, "ls_backward_from") : ls_status_of(session);
 }

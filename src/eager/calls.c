@@ -5,8 +5,6 @@
 #include "base/environment.h"
 #include "model/initialize.h"
 
-enum { LEAST_PARTS = 4 };
-
 /* Where all inputs must lie, with as many rows. */
 static ls_status check_inputs(const ls_network *network, ls_tensor *const inputs[], int n, const char *function)
 {
@@ -64,6 +62,8 @@ ls_tensor *ls_call_network(ls_module *net, ls_tensor *const inputs[], int n, boo
     y->forward.flat = &network->flat;
     y->forward.training = training;
     y->needs_gradient = training;
+    for (int i = 0; i < n; i++)
+        y->needs_gradient |= inputs[i]->needs_gradient;
     y->forward.output = recorded->output;
     y->forward.version = network->version;
     return y;
@@ -103,8 +103,7 @@ ls_tensor *ls_module_infer_all(ls_module *net, ls_tensor *const inputs[], int n)
     return call_all(net, inputs, n, false, "ls_module_infer_all");
 }
 
-/* Weights that were updated since a call was recorded are gone. */
-static ls_status check_version(const ls_tensor *t)
+ls_status ls_call_check(const ls_tensor *t)
 {
     if (t->forward.version == t->network->version)
         return LS_OK;
@@ -116,77 +115,10 @@ static ls_status check_version(const ls_tensor *t)
 ls_status ls_network_read(const ls_tensor *t)
 {
     ls_network *network = t->network;
-    if (check_version(t) != LS_OK)
+    if (ls_call_check(t) != LS_OK)
         return ls_status_of(t->session);
     network->read_by_streams = true;
     return ls_network_wait(network);
-}
-
-/* ---- Pending backward passes ---- */
-
-static bool tracks(const ls_trace *trace)
-{
-    for (int k = 0; k < trace->n_inputs; k++)
-        if (trace->inputs[k]->needs_gradient)
-            return true;
-    for (int k = 0; k < trace->n_arrays; k++)
-        if (ls_is_tracked(trace->arrays[k]))
-            return true;
-    return false;
-}
-
-ls_status ls_network_backward(ls_trace *trace, ls_tensor *loss)
-{
-    ls_session *session = trace->session;
-    ls_context *context = &session->context;
-    ls_network *network = trace->call->network;
-    const ls_tensor *over = loss->fold ? loss->in[0] : loss;
-    if (!trace->call->forward.training)
-        return ls_raise(
-            context, LS_BAD_ARGUMENT,
-            "ls_backward: the network was called by ls_module_infer, which keeps nothing to differentiate; call it "
-            "by ls_module_forward");
-    if (tracks(trace))
-        return ls_raise(context, LS_UNSUPPORTED,
-                        "ls_backward: a network's images and what follows it cannot be tracked; make it a parameter of "
-                        "the network");
-    if (loss->fold == LS_FOLD_MEAN)
-        return ls_raise(
-            context, LS_BAD_ARGUMENT,
-            "ls_backward: of a network's losses take the sum, or the losses as they are: ls_trainer_step divides by "
-            "the number of images, and a mean would be divided twice");
-    if (check_version(trace->call) != LS_OK)
-        return ls_status_of(session);
-    ls_microbatch *pending = ls_grow(context, network->pending, network->n_pending, &network->pending_capacity,
-                                     LEAST_PARTS, sizeof *pending, "a step's parts");
-    if (!pending)
-        return LS_OUT_OF_MEMORY;
-    network->pending = pending;
-    int64_t rows = over->shape.dim[0];
-    if (rows < 1)
-        return LS_OK; /* an empty part of a batch */
-    int images = rows < network->shard ? (int)rows : network->shard;
-    ls_program *program = ls_network_program(trace, LS_WANT_GRADIENT, false, images);
-    if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK ||
-        ls_check_rows(network, program->plan, rows, "ls_backward") != LS_OK)
-        return ls_status_of(session);
-    ls_feed *feed = ls_feed_new(program, trace, rows, NULL, ls_host());
-    ls_array *summary = ls_array_on(session, ls_host(), 2);
-    if (!feed || !summary) {
-        if (feed)
-            ls_feed_give(feed);
-        ls_array_drop(summary);
-        return ls_status_of(session);
-    }
-    uint64_t changes;
-    ls_feed_changes(feed, false, &changes);
-    network->gradient_is_there = false;
-    network->pending[network->n_pending++] = (ls_microbatch){.feed = feed,
-                                                             .device = trace->call->device,
-                                                             .summary = summary,
-                                                             .loss = ls_tensor_hold(loss),
-                                                             .changes = changes};
-    return LS_OK;
 }
 
 /* ---- Parameters as tensors ---- */

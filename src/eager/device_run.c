@@ -58,7 +58,7 @@ static void run_shards(ls_device_run *r, ls_turn *turn, ls_sharing *sharing)
     const ls_program *program = r->feed->program;
     struct ls_network *network = program->network;
     size_t trainable = program->own_flat.trainable;
-    ls_bindings bindings = {.passing = !network || r->rows};
+    ls_bindings bindings = {.passing = !network || r->rows || program->wanted == LS_WANT_INPUTS};
     if (network)
         ls_replica_bind(network, turn, &bindings);
     pile p = {.n = 0};
@@ -156,6 +156,24 @@ ls_array *ls_run_array(ls_task *task, ls_device device, size_t n)
         ls_array_drop(array); /* the task holds it now */
     }
     return array;
+}
+
+ls_target ls_run_aim(ls_task *task, ls_tensor *tracked)
+{
+    ls_target t = {.gradient = tracked->tracking.gradient,
+                   .add = tracked->tracking.freshness == LS_FRESH && !atomic_load(&tracked->tracking.gradient->lost)};
+    if (!t.add)
+        atomic_store(&t.gradient->lost, false);
+    ls_task_writes(task, t.gradient);
+    tracked->tracking.freshness = LS_FRESH;
+    return t;
+}
+
+void ls_run_aim_input(ls_device_run *r, ls_task *task, int k, ls_tensor *tracked)
+{
+    ls_target *t = &r->inputs[k];
+    *t = ls_run_aim(task, tracked);
+    t->fresh = t->add ? ls_run_array(task, r->device, t->gradient->n) : t->gradient;
 }
 
 static void finish(ls_task *task)

@@ -34,5 +34,9 @@ ls_task *ls_run_task(ls_trace *trace, ls_wanted wanted, ls_tensor *root, ls_tens
 /* Has the task sum up the loss and the right images, for the root to show. */
 void ls_run_summarize(ls_device_run *run, ls_task *task, ls_tensor *root);
 
+/* Where the gradient of a tracked tensor goes; and of input k, from the run's output k. */
+ls_target ls_run_aim(ls_task *task, ls_tensor *tracked);
+void ls_run_aim_input(ls_device_run *run, ls_task *task, int k, ls_tensor *tracked);
+
 /* Memory of a device's for the time of the task. */
 ls_array *ls_run_array(ls_task *task, ls_device device, size_t n);

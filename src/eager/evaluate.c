@@ -51,7 +51,7 @@ static ls_trace *trace_outcome(ls_module *net, ls_tensor *root, const char *func
 {
     ls_session *session = net->session;
     ls_trace *trace = root ? ls_session_trace(session) : NULL;
-    if (!trace || ls_trace_run(trace, root, false) != LS_OK || ls_realize_operands(trace) != LS_OK)
+    if (!trace || ls_trace_ready(trace, root, false) != LS_OK)
         return NULL;
     if (!trace->call)
         ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: the loss must be of the network's outputs", function);

@@ -2,6 +2,8 @@
  * each, and all get everything. */
 #include "eager/infer.h"
 
+#include <string.h>
+
 #include "cluster/cluster.h"
 #include "comm/partition.h"
 #include "eager/calls.h"
@@ -12,8 +14,9 @@ typedef struct pass {
     ls_job job;
     ls_network *network;
     ls_feed *feed;
-    float *rows;       /* of the whole batch; NULL when only metrics are wanted */
-    float *metrics;    /* [shards][LS_METRICS]; NULL when only rows are */
+    float *rows[LS_MAX_INPUTS];   /* of the whole batch, of each output that is wanted; else NULL */
+    size_t width[LS_MAX_INPUTS];  /* numbers of one of them */
+    float *metrics;               /* [shards][LS_METRICS]; NULL when only rows are wanted */
     float *statistics; /* of one shard for each worker; a call in training mode writes them, nobody reads them */
     uint64_t step;
     int *shards; /* [n] of this rank's, to be computed */
@@ -29,15 +32,17 @@ static void run_shard(pass *p, int j, ls_worker *worker)
     ls_network *network = p->network;
     ls_executor *executor = worker->turn->executor;
     float *outputs[LS_MAX_INPUTS] = {NULL};
-    const size_t row = (size_t)p->feed->program->output_numbers;
     executor->side_stream = ls_turn_side_stream(worker->turn, ls_feed_plan(p->feed, worker->turn), j, p->feed->shards);
-    if (p->rows)
-        outputs[0] = executor->type->compute.stage_result(executor, p->rows + (size_t)j * (size_t)p->feed->shard * row,
-                                                          (size_t)ls_feed_count(p->feed, j) * row);
+    for (int k = 0; k < LS_MAX_INPUTS; k++)
+        if (p->rows[k])
+            outputs[k] = executor->type->compute.stage_result(
+                executor, p->rows[k] + (size_t)j * (size_t)p->feed->shard * p->width[k],
+                (size_t)ls_feed_count(p->feed, j) * p->width[k]);
     float *statistics = p->statistics + (size_t)(worker - worker->engine->workers) * network->flat.state;
     ls_bindings bindings = {
         .base = {[LS_IN_STATISTICS] = executor->type->compute.stage_result(executor, statistics, network->flat.state)},
-        .outputs = outputs};
+        .outputs = outputs,
+        .passing = p->feed->program->wanted == LS_WANT_INPUTS};
     ls_replica_bind(network, worker->turn, &bindings);
     if (p->metrics)
         bindings.base[LS_IN_METRICS] =
@@ -145,41 +150,60 @@ static ls_status gather(pass *p, ls_context *context, ls_cluster *cluster)
         p->begin[r] = (size_t)p->partition.begin[r] * LS_METRICS * sizeof(float);
     if (p->metrics)
         status = ls_cluster_gather(cluster, context, p->metrics, p->begin);
-    for (int r = 0; r <= p->partition.parts; r++) {
-        int64_t row = (int64_t)p->partition.begin[r] * p->feed->shard;
-        row = row < p->feed->rows ? row : p->feed->rows;
-        p->begin[r] = (size_t)row * (size_t)p->feed->program->output_numbers * sizeof(float);
+    for (int k = 0; k < LS_MAX_INPUTS; k++) {
+        for (int r = 0; r <= p->partition.parts; r++) {
+            int64_t row = (int64_t)p->partition.begin[r] * p->feed->shard;
+            row = row < p->feed->rows ? row : p->feed->rows;
+            p->begin[r] = (size_t)row * p->width[k] * sizeof(float);
+        }
+        if (p->rows[k] && status == LS_OK)
+            status = ls_cluster_gather(cluster, context, p->rows[k], p->begin);
     }
-    if (p->rows && status == LS_OK)
-        status = ls_cluster_gather(cluster, context, p->rows, p->begin);
     return status;
 }
 
-ls_status ls_run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls_metrics *metrics, double *counted)
+/* The shards' own, for whom the loss goes on to; see ls_given. */
+static void give_metrics(const pass *p, float *given)
+{
+    const int shards = p->feed->shards;
+    memcpy(given, p->metrics, (size_t)shards * LS_METRICS * sizeof *given);
+    for (int j = 0; j < shards; j++)
+        ls_given_counted(given, shards)[j] = ls_feed_counted(p->feed, j);
+}
+
+ls_status ls_run_pass(ls_trace *trace, ls_program *program, int64_t images, const ls_outcome *wanted)
 {
     ls_session *session = trace->session;
     ls_context *context = &session->context;
     ls_network *network = trace->call->network;
-    const ls_tensor *over = root->fold ? root->in[0] : root;
-    int64_t images = over->shape.dim[0];
-    int shard = images && images < network->shard ? (int)images : network->shard;
-    ls_program *program = ls_network_program(trace, rows ? LS_WANT_ROWS : LS_WANT_LOSS, false, shard);
-    if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK)
+    ls_cluster *cluster = session->options.cluster;
+    const bool measures = wanted->metrics || wanted->given;
+    /* A step of another network may fail, and the ranks must know of it at the same place. */
+    if (ls_cluster_ranks(cluster) > 1 && ls_wait(session) != LS_OK)
         return ls_status_of(session);
-    pass p = {.job = {.work = work}, .network = network, .rows = rows, .step = (uint64_t)network->updates};
-    p.feed = ls_feed_new(program, trace, images, NULL, ls_host());
+    if (ls_engine_reserve(network->engine, program->plan) != LS_OK)
+        return ls_status_of(session);
+    pass p = {.job = {.work = work}, .network = network, .step = (uint64_t)network->updates};
+    p.feed = ls_feed_new(program, trace, images, wanted->dy, ls_host());
+    for (int k = 0; p.feed && k < LS_MAX_INPUTS; k++) {
+        p.rows[k] = wanted->rows[k];
+        p.width[k] =
+            program->wanted == LS_WANT_ROWS ? (size_t)program->output_numbers : p.feed->input_numbers[k];
+    }
     size_t shards = p.feed ? (size_t)p.feed->shards : 0, workers = (size_t)network->engine->n_workers;
-    p.metrics = metrics ? ls_alloc(context, shards * LS_METRICS, sizeof *p.metrics, "the shards' metrics") : NULL;
+    p.metrics = measures ? ls_alloc(context, shards * LS_METRICS, sizeof *p.metrics, "the shards' metrics") : NULL;
     double *losses = ls_alloc(context, shards, sizeof *losses, "the shards' losses");
     p.statistics = ls_alloc(context, workers * network->flat.state, sizeof *p.statistics, "a pass's statistics");
-    ls_cluster *cluster = session->options.cluster;
-    if (p.feed && losses && p.statistics && (p.metrics || !metrics) && cut(&p, context, cluster) == LS_OK) {
+    if (p.feed && losses && p.statistics && (p.metrics || !measures) && cut(&p, context, cluster) == LS_OK) {
         ls_streams_wait(session); /* operands that devices are still at */
         ls_network_publish(network);
         ls_feed_locate(p.feed);
         run_shards(&p);
-        if (ls_cluster_agree_error(session) == LS_OK && gather(&p, context, cluster) == LS_OK && metrics)
-            *metrics = sum_metrics(&p, losses, counted);
+        const bool good = ls_cluster_agree_error(session) == LS_OK && gather(&p, context, cluster) == LS_OK;
+        if (good && wanted->given)
+            give_metrics(&p, wanted->given);
+        if (good && wanted->metrics)
+            *wanted->metrics = sum_metrics(&p, losses, wanted->counted);
     }
     ls_partition_destroy(&p.partition, context);
     ls_release(context, p.begin);
@@ -190,6 +214,19 @@ ls_status ls_run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls_met
     ls_release(context, losses);
     ls_release(context, p.statistics);
     return ls_status_of(session);
+}
+
+ls_status ls_run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls_metrics *metrics, double *counted)
+{
+    const ls_tensor *over = root->fold ? root->in[0] : root;
+    const int64_t images = over->shape.dim[0];
+    const int shard = trace->call->network->shard;
+    ls_program *program = ls_network_program(trace, rows ? LS_WANT_ROWS : LS_WANT_LOSS, false,
+                                             images && images < shard ? (int)images : shard);
+    if (!program)
+        return ls_status_of(trace->session);
+    return ls_run_pass(trace, program, images,
+                       &(ls_outcome){.rows = {rows}, .metrics = metrics, .counted = counted});
 }
 
 ls_status ls_run_spread(ls_trace *trace, ls_tensor *tensor)

@@ -115,7 +115,7 @@ static ls_status run_forward(ls_tensor *tensor)
 {
     ls_session *session = tensor->session;
     ls_trace *trace = ls_session_trace(session);
-    if (!trace || ls_trace_run(trace, tensor, false) != LS_OK || ls_realize_operands(trace) != LS_OK)
+    if (!trace || ls_trace_ready(trace, tensor, false) != LS_OK)
         return ls_status_of(session);
     if (trace->call && tensor->device.type == LS_HOST)
         return ls_run_spread(trace, tensor);
@@ -195,7 +195,7 @@ ls_status ls_realize(ls_tensor *t, const char *function)
     return ls_status_of(t->session);
 }
 
-ls_status ls_realize_operands(const ls_trace *trace)
+static ls_status realize_operands(const ls_trace *trace)
 {
     for (int k = 0; k < trace->n_inputs; k++)
         if (ls_realize(trace->inputs[k], "a computation") != LS_OK)
@@ -205,4 +205,31 @@ ls_status ls_realize_operands(const ls_trace *trace)
             return ls_status_of(trace->session);
     return trace->labels && trace->labels->kind != LS_TENSOR_LABELS ? ls_realize(trace->labels, "a computation")
                                                                     : LS_OK;
+}
+
+/* A call whose rows the traced computation reads, and nobody has made yet. */
+static ls_tensor *call_to_make(const ls_trace *trace)
+{
+    for (int k = 0; k < trace->n_inputs; k++) {
+        ls_tensor *t = trace->inputs[k];
+        if (t->kind != LS_TENSOR_CALL)
+            continue;
+        forget_lost(t);
+        if (!t->array)
+            return t;
+    }
+    return NULL;
+}
+
+ls_status ls_trace_ready(ls_trace *trace, ls_tensor *root, bool fresh)
+{
+    ls_tensor *call;
+    do {
+        if (ls_trace_run(trace, root, fresh) != LS_OK)
+            return ls_status_of(trace->session);
+        call = call_to_make(trace);
+        if (call && ls_realize(call, "a computation") != LS_OK) /* by this trace, which is then run again */
+            return ls_status_of(trace->session);
+    } while (call);
+    return realize_operands(trace);
 }

@@ -36,15 +36,18 @@ static void put_bytes(ls_trace *trace, const void *bytes, size_t size)
     }
 }
 
-static bool is_leaf(const ls_tensor *t, bool fresh)
+static bool is_leaf(const ls_trace *trace, const ls_tensor *t, bool fresh)
 {
-    return t->kind != LS_TENSOR_COMPUTED && t->kind != LS_TENSOR_CALL ? true : !fresh && t->array != NULL;
+    if (t->kind == LS_TENSOR_COMPUTED || t == trace->call)
+        return !fresh && t->array != NULL;
+    return true;
 }
 
 /* A leaf is described as such: numbers that were computed before are not the computation that they came from. */
 static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as, bool leaf)
 {
-    put_word(trace, (uint32_t)leaf << 16 | (uint32_t)t->kind << 8 | (uint32_t)as << 4 | (uint32_t)t->fold << 2 |
+    const bool detached = t->kind == LS_TENSOR_COMPUTED && t->computed.detached;
+    put_word(trace, (uint32_t)detached << 17 | (uint32_t)leaf << 16 | (uint32_t)t->kind << 8 | (uint32_t)as << 4 | (uint32_t)t->fold << 2 |
                         (uint32_t)t->needs_gradient);
     put_word(trace, (uint32_t)t->shape.rank);
     for (int i = 1; i < t->shape.rank; i++)
@@ -141,7 +144,7 @@ static void note_ids(ls_trace *trace, const ls_tensor *t)
 {
     const int rows = (int)t->in[1]->shape.dim[0];
     const ls_tensor *ids = t->in[0];
-    while (ids->kind == LS_TENSOR_INPUT || (!is_leaf(ids, trace->fresh) && ids->kind == LS_TENSOR_COMPUTED &&
+    while (ids->kind == LS_TENSOR_INPUT || (!is_leaf(trace, ids, trace->fresh) && ids->kind == LS_TENSOR_COMPUTED &&
                                             ids->computed.attributes.op == LS_OP_COUNT))
         ids = ids->kind == LS_TENSOR_INPUT ? trace->call->in[ids->input] : ids->in[0];
     int *below = ids == trace->images ? &trace->image_ids : NULL;
@@ -151,32 +154,28 @@ static void note_ids(ls_trace *trace, const ls_tensor *t)
         *below = rows;
 }
 
+static const char too_deep[] = "more than 4096 operations lead to it, one after another; read a number on the way";
+
 static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
 {
     if (trace->failure)
         return;
     if (t->trace == trace->number) {
-        if (is_leaf(t, fresh) && as != (ls_role)t->trace_role)
+        if (is_leaf(trace, t, fresh) && as != (ls_role)t->trace_role)
             trace->failure = "it uses one array both as images and as a weight";
         return;
     }
     if (++trace->depth > DEEPEST)
-        trace->failure = "more than 4096 operations lead to it, one after another; read a number on the way";
+        trace->failure = too_deep;
     if (trace->failure)
         return;
-    if (is_leaf(t, fresh)) {
+    if (is_leaf(trace, t, fresh)) {
         add_leaf(trace, t, as);
     } else if (t->kind == LS_TENSOR_CALL) {
         if (!ls_has_network(t, "a computation")) {
             trace->failure = "its network is gone";
             return;
         }
-        if (trace->call && trace->call != t)
-            trace->failure =
-                trace->call->network == t->network
-                    ? "it calls a network twice; call it once, over all images"
-                    : "it calls two networks; make them children of one, or copy the first one's result with ls_clone";
-        trace->call = t;
         for (int k = 0; k < LS_MAX_INPUTS; k++)
             if (t->in[k])
                 visit(trace, t->in[k], LS_ROLE_IMAGES, fresh);
@@ -198,8 +197,28 @@ static void visit(ls_trace *trace, ls_tensor *t, ls_role as, bool fresh)
     t->trace = trace->number;
     t->traced = trace->n;
     t->trace_role = (int)as;
-    put_tensor(trace, t, as, is_leaf(t, fresh));
+    put_tensor(trace, t, as, is_leaf(trace, t, fresh));
     trace->order[trace->n++] = t;
+}
+
+/* The calls that lead to a tensor, those of whose results others are made first. */
+static void list_calls(ls_trace *trace, ls_tensor *t, bool fresh)
+{
+    const bool call = t->kind == LS_TENSOR_CALL;
+    if (trace->failure || t->trace == trace->number || (t->kind != LS_TENSOR_COMPUTED && !call) || (!fresh && t->array))
+        return;
+    t->trace = trace->number;
+    if (++trace->depth > DEEPEST)
+        trace->failure = too_deep;
+    for (int k = 0; k < LS_MAX_IN; k++)
+        if (t->in[k])
+            list_calls(trace, t->in[k], fresh);
+    trace->depth--;
+    if (!call || trace->failure)
+        return;
+    trace->calls = with_room(trace, trace->calls, trace->n_calls, &trace->calls_capacity, sizeof *trace->calls);
+    if (!trace->failure)
+        trace->calls[trace->n_calls++] = trace->call = t;
 }
 
 ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh)
@@ -208,7 +227,7 @@ ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh)
     trace->session = session;
     trace->fresh = fresh;
     trace->number = ++session->tensors->traces;
-    trace->n = trace->n_inputs = trace->n_arrays = 0;
+    trace->n = trace->n_inputs = trace->n_arrays = trace->n_calls = 0;
     trace->key_length = trace->depth = 0;
     trace->images = trace->labels = trace->call = NULL;
     trace->image_ids = trace->classes = 0;
@@ -216,6 +235,8 @@ ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh)
     trace->labels_each = 1;
     trace->ignored = (ls_ignored){.there = false};
     trace->failure = NULL;
+    list_calls(trace, root, fresh);
+    trace->number = ++session->tensors->traces;
     visit(trace, root, LS_ROLE_IMAGES, fresh);
     if (trace->failure && !ls_failed(session))
         ls_raise(&session->context, LS_UNSUPPORTED, "this computation cannot be run: %s", trace->failure);
@@ -228,6 +249,7 @@ void ls_trace_free(ls_trace *trace)
         return;
     ls_context *context = &trace->session->context;
     ls_release(context, trace->order);
+    ls_release(context, trace->calls);
     ls_release(context, trace->arrays);
     ls_release(context, trace->key);
 }
@@ -286,6 +308,7 @@ static ls_value *lower_input(lowering *l, const ls_tensor *t)
     if (!node)
         return NULL;
     node->attributes.input = l->n_inputs;
+    value->needs_gradient &= l->request->wanted != LS_WANT_PARAMETERS;
     return l->inputs[l->n_inputs++] = value;
 }
 
@@ -309,10 +332,18 @@ static ls_value *lower_array(lowering *l, const ls_tensor *t)
     return value;
 }
 
+static ls_value *lower_parameter(lowering *l, const ls_tensor *t)
+{
+    ls_value *value = keep(l, ls_graph_view(l->graph, t->view));
+    if (value)
+        value->needs_gradient &= l->request->wanted != LS_WANT_INPUTS;
+    return value;
+}
+
 static ls_value *lower_leaf(lowering *l, const ls_tensor *t)
 {
     if (t->kind == LS_TENSOR_PARAMETER)
-        return keep(l, ls_graph_view(l->graph, t->view));
+        return lower_parameter(l, t);
     if (t->kind == LS_TENSOR_INPUT)
         return l->trace->call->in[t->input]->value;
     if (t->trace_role == LS_ROLE_WEIGHT)
@@ -407,8 +438,12 @@ static ls_value *lower_by_tokens(lowering *l, const ls_tensor *t, ls_node *node)
 static ls_value *lower_computed(lowering *l, const ls_tensor *t)
 {
     const ls_op op = op_of(l, t);
-    if (op == LS_OP_COUNT)
-        return reshaped(l, t->in[0]->value, &t->shape);
+    if (op == LS_OP_COUNT) {
+        ls_value *same = reshaped(l, t->in[0]->value, &t->shape);
+        if (same)
+            same->needs_gradient &= !t->computed.detached;
+        return same;
+    }
     if (t->fold) /* the graph goes as far as the images; the rest is a matter of the shards */
         return t->in[0]->value;
     ls_value *y = value_like(l, t);
@@ -475,7 +510,7 @@ static void record_wanted(lowering *l, const ls_tensor *root)
     }
     const ls_tensor *loss = root->fold ? root->in[0] : root;
     record_metric(l, loss->value, LS_OP_SUM_IMAGES, LS_METRIC_LOSS);
-    const ls_tensor *counted = is_leaf(loss, l->trace->fresh) ? NULL : ls_counted_loss(loss);
+    const ls_tensor *counted = is_leaf(l->trace, loss, l->trace->fresh) ? NULL : ls_counted_loss(loss);
     if (counted == loss && loss->in[1]) /* labels of images; its logits are in this graph */
         record_metric(l, loss->in[0]->value, LS_OP_COUNT_CORRECT, LS_METRIC_CORRECT);
 }
@@ -507,7 +542,7 @@ ls_graph *ls_lower(const ls_trace *trace, const ls_request *request, unsigned *f
         return NULL;
     for (int i = 0; i < trace->n && !l.failed; i++) {
         ls_tensor *t = trace->order[i];
-        bool leaf = is_leaf(t, trace->fresh);
+        bool leaf = is_leaf(trace, t, trace->fresh);
         if (t->kind == LS_TENSOR_CALL && !leaf)
             t->value = t->forward.output->value;
         else
@@ -522,7 +557,7 @@ ls_graph *ls_lower(const ls_trace *trace, const ls_request *request, unsigned *f
         l.failed = ls_flat_close(request->flat) != LS_OK;
     if (!l.failed)
         ls_graph_fuse(l.graph);
-    if (!l.failed && request->wanted == LS_WANT_GRADIENT)
+    if (!l.failed && request->wanted >= LS_WANT_GRADIENT)
         differentiate(&l, root, flowing);
     if (!l.failed)
         ls_graph_accumulate(l.graph);

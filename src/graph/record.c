@@ -154,6 +154,21 @@ ls_tensor *ls_flatten(ls_tensor *x)
     return ls_record(LS_OP_COUNT, &x, 1, (int)ls_shape_image(&x->shape, &c, &h, &w), 1, 1, true);
 }
 
+ls_tensor *ls_detach(ls_tensor *x)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!ls_operands(&x, 1, "ls_detach"))
+        return NULL;
+    if (x->shape.rank < 1)
+        return ls_bad_shape(x, "ls_detach", "x must be (images, ...)");
+    ls_tensor *y = ls_record_shaped(LS_OP_COUNT, &x, 1, &x->shape);
+    if (!y)
+        return NULL;
+    y->computed.detached = true;
+    y->needs_gradient = false;
+    return y;
+}
+
 const ls_shape *ls_weight_shape(const ls_tensor *weight)
 {
     return weight && (weight->kind == LS_TENSOR_PARAMETER || weight->kind == LS_TENSOR_ARRAY) ? &weight->shape : NULL;

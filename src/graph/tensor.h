@@ -92,6 +92,7 @@ struct ls_tensor {
             const char *layer;
             int block;          /* of the recording, whose results are not kept for the backward pass; 0: of none */
             ls_ignored ignored; /* of a cross-entropy of labels */
+            bool detached;      /* no gradient goes through it */
         } computed;             /* LS_TENSOR_COMPUTED */
         struct ls_flat *layout; /* LS_TENSOR_PARAMETER: where its view is */
         int input;              /* LS_TENSOR_INPUT: its number */

@@ -11,6 +11,7 @@ void ls_microbatch_drop(ls_microbatch *microbatch)
         ls_feed_give(microbatch->feed);
     ls_array_drop(microbatch->summary);
     ls_tensor_drop(microbatch->loss);
+    ls_array_drop(microbatch->given);
     *microbatch = (ls_microbatch){.feed = NULL};
 }
 

@@ -26,7 +26,18 @@ typedef struct ls_microbatch {
     ls_array *summary; /* {loss, correct} of its images */
     ls_tensor *loss;   /* that gets the summary when the step is handed in; held */
     uint64_t changes;  /* of the arrays it reads, when it was asked for */
+    ls_array *given;   /* where it begins from a gradient: what the loss gave, which others have computed; else NULL */
 } ls_microbatch;
+
+/* Of each shard of a loss {loss, correct}, and behind those of all, as doubles, what it counts. */
+static inline size_t ls_given_numbers(int shards)
+{
+    return (size_t)shards * (LS_METRICS + sizeof(double) / sizeof(float));
+}
+static inline double *ls_given_counted(float *given, int shards)
+{
+    return (double *)(void *)(given + (size_t)shards * LS_METRICS);
+}
 
 typedef struct ls_network {
     ls_session *session; /* first: ls_session_of reads it */

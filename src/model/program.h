@@ -56,7 +56,7 @@ typedef struct ls_feed {
 } ls_feed;
 
 /* A feed for a program of that trace, over `rows` images. dy, the gradient of the root, may be NULL. Operands must have
- * been run (ls_realize_operands); those that do not lie where `device` computes are copied there. Of a network, whose
+ * been run (ls_trace_ready); those that do not lie where `device` computes are copied there. Of a network, whose
  * shards any of its devices may compute, that is the host. NULL after a failure. */
 ls_feed *ls_feed_new(ls_program *program, const ls_trace *trace, int64_t rows, ls_tensor *dy, ls_device device);
 void ls_feed_give(ls_feed *feed); /* from any thread, after its last use */

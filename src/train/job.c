@@ -84,12 +84,18 @@ ls_status ls_step_reserve(ls_step_job *step, int shards)
     return ls_tree_reserve(&step->gradients.tree, context, shards);
 }
 
+static double counted(const ls_microbatch *microbatch, int j)
+{
+    const ls_feed *feed = microbatch->feed;
+    return microbatch->given ? ls_given_counted(microbatch->given->data, feed->shards)[j] : ls_feed_counted(feed, j);
+}
+
 void ls_step_count(ls_step_job *step, int n)
 {
     int shards = 0;
     for (int i = 0; i < n; i++)
         for (int j = 0; j < step->microbatches[i].feed->shards; j++)
-            step->results.losses[shards++] = ls_feed_counted(step->microbatches[i].feed, j);
+            step->results.losses[shards++] = counted(&step->microbatches[i], j);
     ls_tree_sum_doubles(step->results.losses, shards);
     step->counted = step->results.losses[0];
 }

@@ -1,6 +1,7 @@
 #include "train/shard.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/timer.h"
 #include "cluster/cluster.h"
@@ -160,6 +161,17 @@ static bool lose_device(ls_step_job *step, ls_attempt *t, ls_worker *worker)
     return lost;
 }
 
+/* Where the shard's metrics go; of one that begins from a gradient they are there already. */
+static float *bind_metrics(const running *r, float *metrics)
+{
+    ls_executor *executor = r->worker->turn->executor;
+    const ls_array *given = r->microbatch->given;
+    if (!given)
+        return executor->type->compute.stage_result(executor, metrics, LS_METRICS);
+    memcpy(metrics, given->data + (size_t)r->local * LS_METRICS, LS_METRICS * sizeof *metrics);
+    return NULL;
+}
+
 /* Hands the shard in, and waits for it where its buckets count at once. */
 static void compute(running *r)
 {
@@ -173,7 +185,7 @@ static void compute(running *r)
     if (!r->at_once) /* by its buffer, so that what is kept of runs has few forms */
         executor->side_stream = ls_turn_side_stream(turn, r->plan, r->t->buffer, step->mine);
     ls_bindings bindings = {
-        .base = {[LS_IN_METRICS] = table->stage_result(executor, rows.metrics, LS_METRICS),
+        .base = {[LS_IN_METRICS] = bind_metrics(r, rows.metrics),
                  [LS_IN_STATISTICS] = table->stage_result(executor, rows.statistics, network->flat.state),
                  [LS_IN_GRADIENTS] = r->replica ? r->replica->gradient : gradient},
         .goes_on = executor->memory ? NULL : goes_on};

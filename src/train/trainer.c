@@ -212,7 +212,7 @@ const ls_plan *ls_trainer_plan(ls_trainer *trainer, const ls_data *data, int row
     }
     ls_trace *trace = loss ? ls_session_trace(session) : NULL;
     ls_program *program = trace && ls_trace_run(trace, loss, true) == LS_OK
-                              ? ls_network_program(trace, LS_WANT_GRADIENT, false, rows)
+                              ? ls_network_program(trace, LS_WANT_PARAMETERS, false, rows)
                               : NULL;
     ls_scope_close(session, scope);
     return program ? program->plan : NULL;
