@@ -223,8 +223,8 @@ ls_tensor *ls_track(ls_tensor *tensor);
 ls_tensor *ls_grad(ls_tensor *tensor);
 /* Empties the gradient; of a network's parameter those of the whole network: its pending passes are dropped. */
 ls_status ls_clear_grad(ls_tensor *tensor);
-/* Backward from a loss: one number, or one for each image: their sum. Of a part of a batch on a device it runs there, in
- * shards, and gradients are the tree sum over them. A network's (ls_module_forward) wait for ls_trainer_step, which
+/* Backward from a loss: one number, or one for each image: their sum. Of a part of a batch on a device it runs there,
+ * in shards, and gradients are the tree sum over them. A network's (ls_module_forward) wait for ls_trainer_step, which
  * divides by what the loss counts, mostly images: a mean is refused. Chains, gradients of inputs: lockstep_train.h. */
 ls_status ls_backward(ls_tensor *loss);
 ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy); /* from any computed tensor and its gradient */

@@ -16,6 +16,9 @@ static ls_status backward(ls_tensor *root, ls_tensor *dy, const ls_kept *kept, c
         return dy ? ls_raise(&session->context, LS_UNSUPPORTED,
                              "%s: a network's backward pass starts from a loss; use ls_backward", function)
                   : ls_chain_backward(trace, root, kept, function);
+    if (kept && !kept->all)
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: no network leads to this loss; use ls_backward",
+                        function);
     if (!root->needs_gradient)
         return ls_raise(&session->context, LS_BAD_ARGUMENT,
                         "%s: nothing tracked leads to this tensor, so there is nothing to differentiate for; see "
@@ -83,5 +86,6 @@ ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy)
     if (!ls_same_device(y->device, dy->device))
         return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_backward_from: y is %s, dy %s; copy dy with ls_to",
                         ls_tensor_name(y, a), ls_tensor_name(dy, b));
-    return ls_realize(dy, "ls_backward_from") == LS_OK ? backward(y, dy, NULL, "ls_backward_from") : ls_status_of(session);
+    return ls_realize(dy, "ls_backward_from") == LS_OK ? backward(y, dy, NULL, "ls_backward_from")
+                                                       : ls_status_of(session);
 }

@@ -10,4 +10,3 @@ ls_tensor *ls_call_network(ls_module *net, ls_tensor *const inputs[], int n, boo
 ls_status ls_call_check(const ls_tensor *call);
 /* Lets work on a device read the weights: the call must lie on one of the network's devices. */
 ls_status ls_network_read(const ls_tensor *call);
-

@@ -3,9 +3,9 @@
  * these rows, from which the pass of the call before begins. So each pass is of one network, on its devices, by its
  * shards.
  *
- * A call has two passes at most. The gradient of the network's parameters is a microbatch, which waits for its trainer's
- * step. That of its inputs is computed at once: with the values that the call was recorded with, and in no order that a
- * program's steps could change. */
+ * A call has two passes at most. The gradient of the network's parameters is a microbatch, which waits for its
+ * trainer's step. That of its inputs is computed at once: with the values that the call was recorded with, and in no
+ * order that a program's steps could change. */
 #include "eager/chain.h"
 
 #include <string.h>
@@ -286,9 +286,8 @@ static ls_status hand_over(chain *c)
         ls_network *network = c->links[i].call->network;
         if (!c->links[i].part.feed)
             continue;
-        ls_microbatch *pending =
-            ls_grow(&c->session->context, network->pending, network->n_pending, &network->pending_capacity, LEAST_PARTS,
-                    sizeof *pending, "a step's parts");
+        ls_microbatch *pending = ls_grow(&c->session->context, network->pending, network->n_pending,
+                                         &network->pending_capacity, LEAST_PARTS, sizeof *pending, "a step's parts");
         if (!pending)
             return LS_OUT_OF_MEMORY;
         network->pending = pending;

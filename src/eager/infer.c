@@ -14,9 +14,9 @@ typedef struct pass {
     ls_job job;
     ls_network *network;
     ls_feed *feed;
-    float *rows[LS_MAX_INPUTS];   /* of the whole batch, of each output that is wanted; else NULL */
-    size_t width[LS_MAX_INPUTS];  /* numbers of one of them */
-    float *metrics;               /* [shards][LS_METRICS]; NULL when only rows are wanted */
+    float *rows[LS_MAX_INPUTS];  /* of the whole batch, of each output that is wanted; else NULL */
+    size_t width[LS_MAX_INPUTS]; /* numbers of one of them */
+    float *metrics;              /* [shards][LS_METRICS]; NULL when only rows are wanted */
     float *statistics; /* of one shard for each worker; a call in training mode writes them, nobody reads them */
     uint64_t step;
     int *shards; /* [n] of this rank's, to be computed */
@@ -187,8 +187,7 @@ ls_status ls_run_pass(ls_trace *trace, ls_program *program, int64_t images, cons
     p.feed = ls_feed_new(program, trace, images, wanted->dy, ls_host());
     for (int k = 0; p.feed && k < LS_MAX_INPUTS; k++) {
         p.rows[k] = wanted->rows[k];
-        p.width[k] =
-            program->wanted == LS_WANT_ROWS ? (size_t)program->output_numbers : p.feed->input_numbers[k];
+        p.width[k] = program->wanted == LS_WANT_ROWS ? (size_t)program->output_numbers : p.feed->input_numbers[k];
     }
     size_t shards = p.feed ? (size_t)p.feed->shards : 0, workers = (size_t)network->engine->n_workers;
     p.metrics = measures ? ls_alloc(context, shards * LS_METRICS, sizeof *p.metrics, "the shards' metrics") : NULL;
@@ -225,8 +224,7 @@ ls_status ls_run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls_met
                                              images && images < shard ? (int)images : shard);
     if (!program)
         return ls_status_of(trace->session);
-    return ls_run_pass(trace, program, images,
-                       &(ls_outcome){.rows = {rows}, .metrics = metrics, .counted = counted});
+    return ls_run_pass(trace, program, images, &(ls_outcome){.rows = {rows}, .metrics = metrics, .counted = counted});
 }
 
 ls_status ls_run_spread(ls_trace *trace, ls_tensor *tensor)

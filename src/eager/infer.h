@@ -3,8 +3,8 @@
 
 #include "model/network.h"
 
-/* What is wanted of a pass over all shards: rows of its outputs, or the sums of its metrics and what the loss counts, or
- * those of each shard (ls_given_counted); NULL: they are not. */
+/* What is wanted of a pass over all shards: rows of its outputs, or the sums of its metrics and what the loss counts,
+ * or those of each shard (ls_given_counted); NULL: they are not. */
 typedef struct ls_outcome {
     ls_tensor *dy; /* where it begins from the gradient of the root; else NULL */
     float *rows[LS_MAX_INPUTS];

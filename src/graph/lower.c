@@ -47,8 +47,8 @@ static bool is_leaf(const ls_trace *trace, const ls_tensor *t, bool fresh)
 static void put_tensor(ls_trace *trace, const ls_tensor *t, ls_role as, bool leaf)
 {
     const bool detached = t->kind == LS_TENSOR_COMPUTED && t->computed.detached;
-    put_word(trace, (uint32_t)detached << 17 | (uint32_t)leaf << 16 | (uint32_t)t->kind << 8 | (uint32_t)as << 4 | (uint32_t)t->fold << 2 |
-                        (uint32_t)t->needs_gradient);
+    put_word(trace, (uint32_t)detached << 17 | (uint32_t)leaf << 16 | (uint32_t)t->kind << 8 | (uint32_t)as << 4 |
+                        (uint32_t)t->fold << 2 | (uint32_t)t->needs_gradient);
     put_word(trace, (uint32_t)t->shape.rank);
     for (int i = 1; i < t->shape.rank; i++)
         put_word(trace, (uint32_t)t->shape.dim[i]);

@@ -21,19 +21,20 @@ typedef struct ls_trace {
      * are no ids. */
     int image_ids, input_ids[LS_MAX_INPUTS];
     ls_tensor *labels;
-    int classes;         /* what the labels are below, */
-    int labels_each;     /* how many an image has, */
-    ls_ignored ignored;  /* and which of them count nothing */
-    ls_tensor *call;     /* of a network: the one that is computed. What others make is an input, as the host has it */
-    ls_tensor **calls;   /* all that lead to the root, from those that no other leads to on; `call` is the last */
+    int classes;        /* what the labels are below, */
+    int labels_each;    /* how many an image has, */
+    ls_ignored ignored; /* and which of them count nothing */
+    ls_tensor *call;    /* of a network: the one that is computed. What others make is an input, as the host has it */
+    ls_tensor **calls;  /* all that lead to the root, from those that no other leads to on; `call` is the last */
     int n_calls, calls_capacity;
     const char *failure; /* why it cannot be run, NULL when it can */
     uint32_t *key;
     int key_length, key_capacity; /* in words */
 } ls_trace;
 
-/* Lists what leads to `root`, but for what leads to other calls than the last one. With `fresh`, computations that were run already are run again (a backward pass needs
- * what was on the way); without, their numbers are an input. The trace may be used again. */
+/* Lists what leads to `root`, but for what leads to other calls than the last one. With `fresh`, computations that were
+ * run already are run again (a backward pass needs what was on the way); without, their numbers are an input. The trace
+ * may be used again. */
 ls_status ls_trace_run(ls_trace *trace, ls_tensor *root, bool fresh);
 void ls_trace_free(ls_trace *trace);
 
@@ -41,8 +42,8 @@ void ls_trace_free(ls_trace *trace);
 ls_trace *ls_session_trace(ls_session *session);
 
 typedef enum ls_wanted {
-    LS_WANT_ROWS,    /* the root's numbers for each image: output 0 */
-    LS_WANT_LOSS,    /* the root summed over the images; under a cross-entropy also how many images are right */
+    LS_WANT_ROWS,     /* the root's numbers for each image: output 0 */
+    LS_WANT_LOSS,     /* the root summed over the images; under a cross-entropy also how many images are right */
     LS_WANT_GRADIENT, /* and the gradients of what is tracked: of weights in the flat layout, of input k as output k */
     LS_WANT_PARAMETERS, /* those of weights alone */
     LS_WANT_INPUTS      /* those of inputs alone: the weights are constants */

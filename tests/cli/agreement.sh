@@ -10,7 +10,7 @@ python=$(python3 "$root/bench/peers/venvs.py" "$peer" ${given:+"$given"}) ||
 python3 "$here/make_data.py" "$work/data" 400 200 || exit 1
 
 if [ "$peer" = torch ]; then
-    for figures in functions convolutions shapes losses sequences recurrent attention freezing averages shared_weights; do
+    for figures in functions convolutions shapes losses sequences recurrent attention freezing averages shared_weights chains; do
         "$python" "$root/tests/reference/make_$figures.py" --check || exit 1
     done
     set -- "$root/bench/agreement/predict.py"
