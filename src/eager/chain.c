@@ -16,7 +16,7 @@
 #include "eager/realize.h"
 #include "exec/copies.h"
 
-enum { LEAST_PARTS = 4 };
+enum { LEAST_PARTS = 4, FEW = 8 };
 
 /* A call on the way. */
 typedef struct link {
@@ -302,8 +302,10 @@ ls_status ls_chain_backward(ls_trace *trace, ls_tensor *loss, const ls_kept *kep
 {
     ls_session *session = loss->session;
     chain c = {.function = function, .session = session, .loss = loss, .kept = kept, .n = trace->n_calls};
-    c.links = ls_alloc(&session->context, (size_t)c.n, sizeof *c.links, "a backward pass");
-    if (!c.links)
+    link few[FEW] = {{.call = NULL}}; /* nothing in a usual training loop allocates */
+    link *more = c.n > FEW ? ls_alloc(&session->context, (size_t)c.n, sizeof *more, "a backward pass") : NULL;
+    c.links = more ? more : few;
+    if (c.n > FEW && !more)
         return LS_OUT_OF_MEMORY;
     for (int i = 0; i < c.n; i++)
         c.links[i].call = trace->calls[i];
@@ -323,6 +325,6 @@ ls_status ls_chain_backward(ls_trace *trace, ls_tensor *loss, const ls_kept *kep
     ls_array_drop(c.given);
     if (scope >= 0)
         ls_scope_close(session, scope);
-    ls_release(&session->context, c.links);
+    ls_release(&session->context, more);
     return ls_status_of(session);
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "cluster/cluster.h"
-#include "comm/partition.h"
 #include "eager/calls.h"
 #include "exec/stream.h"
 #include "model/replica.h"
@@ -23,7 +22,7 @@ typedef struct pass {
     int *by;     /* [n] the worker that each was computed by */
     int n;
     atomic_int next, left; /* how many were begun, and are not finished */
-    ls_partition partition;
+    ls_partition *partition;
     size_t *begin; /* [ranks + 1] of what is gathered */
 } pass;
 
@@ -108,17 +107,21 @@ static ls_metrics sum_metrics(const pass *p, double *losses, double *counted)
     return sum;
 }
 
-/* This rank's run of shards. */
-static ls_status cut(pass *p, ls_context *context, ls_cluster *cluster)
+/* Room for the pass, and this rank's run of shards. */
+static ls_status cut(pass *p, bool measures)
 {
-    int ranks = ls_cluster_ranks(cluster), rank = ls_cluster_rank(cluster);
-    p->begin = ls_alloc(context, (size_t)ranks + 1, sizeof *p->begin, "the ranks' shards");
-    p->shards = ls_alloc(context, 2 * (size_t)p->feed->shards, sizeof *p->shards, "the ranks' shards");
-    if (!p->begin || !p->shards || ls_partition_reserve(&p->partition, context, ranks, p->feed->shards) != LS_OK)
-        return LS_OUT_OF_MEMORY;
+    if (ls_network_reserve_pass(p->network, p->feed->shards) != LS_OK)
+        return ls_status_of(p->network->session);
+    const ls_pass_room *room = &p->network->pass_room;
+    const int rank = ls_cluster_rank(p->network->session->options.cluster);
+    p->partition = &p->network->pass_room.partition;
+    p->begin = room->begin;
+    p->shards = room->shards;
     p->by = p->shards + p->feed->shards;
-    ls_partition_cut(&p->partition, p->feed->shards);
-    for (int j = p->partition.begin[rank]; j < p->partition.begin[rank + 1]; j++)
+    p->statistics = room->statistics;
+    p->metrics = measures ? room->metrics : NULL;
+    ls_partition_cut(p->partition, p->feed->shards);
+    for (int j = p->partition->begin[rank]; j < p->partition->begin[rank + 1]; j++)
         p->shards[p->n++] = j;
     return LS_OK;
 }
@@ -146,13 +149,13 @@ static ls_status gather(pass *p, ls_context *context, ls_cluster *cluster)
     ls_status status = LS_OK;
     if (!cluster)
         return LS_OK;
-    for (int r = 0; r <= p->partition.parts; r++)
-        p->begin[r] = (size_t)p->partition.begin[r] * LS_METRICS * sizeof(float);
+    for (int r = 0; r <= p->partition->parts; r++)
+        p->begin[r] = (size_t)p->partition->begin[r] * LS_METRICS * sizeof(float);
     if (p->metrics)
         status = ls_cluster_gather(cluster, context, p->metrics, p->begin);
     for (int k = 0; k < LS_MAX_INPUTS; k++) {
-        for (int r = 0; r <= p->partition.parts; r++) {
-            int64_t row = (int64_t)p->partition.begin[r] * p->feed->shard;
+        for (int r = 0; r <= p->partition->parts; r++) {
+            int64_t row = (int64_t)p->partition->begin[r] * p->feed->shard;
             row = row < p->feed->rows ? row : p->feed->rows;
             p->begin[r] = (size_t)row * p->width[k] * sizeof(float);
         }
@@ -189,11 +192,7 @@ ls_status ls_run_pass(ls_trace *trace, ls_program *program, int64_t images, cons
         p.rows[k] = wanted->rows[k];
         p.width[k] = program->wanted == LS_WANT_ROWS ? (size_t)program->output_numbers : p.feed->input_numbers[k];
     }
-    size_t shards = p.feed ? (size_t)p.feed->shards : 0, workers = (size_t)network->engine->n_workers;
-    p.metrics = measures ? ls_alloc(context, shards * LS_METRICS, sizeof *p.metrics, "the shards' metrics") : NULL;
-    double *losses = ls_alloc(context, shards, sizeof *losses, "the shards' losses");
-    p.statistics = ls_alloc(context, workers * network->flat.state, sizeof *p.statistics, "a pass's statistics");
-    if (p.feed && losses && p.statistics && (p.metrics || !measures) && cut(&p, context, cluster) == LS_OK) {
+    if (p.feed && cut(&p, measures) == LS_OK) {
         ls_streams_wait(session); /* operands that devices are still at */
         ls_network_publish(network);
         ls_feed_locate(p.feed);
@@ -202,16 +201,10 @@ ls_status ls_run_pass(ls_trace *trace, ls_program *program, int64_t images, cons
         if (good && wanted->given)
             give_metrics(&p, wanted->given);
         if (good && wanted->metrics)
-            *wanted->metrics = sum_metrics(&p, losses, wanted->counted);
+            *wanted->metrics = sum_metrics(&p, network->pass_room.losses, wanted->counted);
     }
-    ls_partition_destroy(&p.partition, context);
-    ls_release(context, p.begin);
-    ls_release(context, p.shards);
     if (p.feed)
         ls_feed_give(p.feed);
-    ls_release(context, p.metrics);
-    ls_release(context, losses);
-    ls_release(context, p.statistics);
     return ls_status_of(session);
 }
 

@@ -55,6 +55,7 @@ static void free_network(void *object)
     ls_recorded_release(&network->training);
     release_values(network);
     ls_release(context, network->summary);
+    ls_network_release_pass(network);
     ls_classes_free(context, &network->named);
     ls_flat_destroy(&network->flat);
     if (network->root->network == network) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/environment.h"
+#include "cluster/cluster.h"
 #include "exec/stream.h"
 
 void ls_microbatch_drop(ls_microbatch *microbatch)
@@ -271,4 +272,52 @@ ls_executor *ls_network_card(const ls_network *network)
         if (engine->workers[i].turn->executor->memory == 0)
             return NULL;
     return engine->workers[0].turn->executor;
+}
+
+static void release_shards(ls_context *context, ls_pass_room *room)
+{
+    ls_release(context, room->shards);
+    ls_release(context, room->metrics);
+    ls_release(context, room->losses);
+    room->shards = NULL;
+    room->metrics = NULL;
+    room->losses = NULL;
+    room->capacity = 0;
+}
+
+void ls_network_release_pass(ls_network *network)
+{
+    ls_context *context = &network->session->context;
+    ls_pass_room *room = &network->pass_room;
+    release_shards(context, room);
+    ls_partition_destroy(&room->partition, context);
+    ls_release(context, room->begin);
+    ls_release(context, room->statistics);
+}
+
+ls_status ls_network_reserve_pass(ls_network *network, int shards)
+{
+    ls_context *context = &network->session->context;
+    ls_pass_room *room = &network->pass_room;
+    const int ranks = ls_cluster_ranks(network->session->options.cluster);
+    const size_t n = (size_t)shards, workers = (size_t)network->engine->n_workers;
+    if (!room->begin)
+        room->begin = ls_alloc(context, (size_t)ranks + 1, sizeof *room->begin, "the ranks' shards");
+    if (!room->statistics)
+        room->statistics =
+            ls_alloc(context, workers * network->flat.state, sizeof *room->statistics, "a pass's statistics");
+    if (shards > room->capacity || !room->shards) {
+        release_shards(context, room);
+        room->shards = ls_alloc(context, 2 * n, sizeof *room->shards, "a pass's shards");
+        room->metrics = ls_alloc(context, n * LS_METRICS, sizeof *room->metrics, "the shards' metrics");
+        room->losses = ls_alloc(context, n, sizeof *room->losses, "the shards' losses");
+        if (!room->shards || !room->metrics || !room->losses) {
+            release_shards(context, room);
+            return LS_OUT_OF_MEMORY;
+        }
+        room->capacity = shards;
+    }
+    if (!room->begin || !room->statistics)
+        return LS_OUT_OF_MEMORY;
+    return ls_partition_reserve(&room->partition, context, ranks, shards);
 }

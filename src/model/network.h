@@ -7,6 +7,7 @@
  * when somebody looks at them, and sent when somebody changed them. Other cards have replicas (replica.h). */
 #pragma once
 
+#include "comm/partition.h"
 #include "exec/engine.h"
 #include "io/classes.h"
 #include "model/program.h"
@@ -38,6 +39,17 @@ static inline double *ls_given_counted(float *given, int shards)
 {
     return (double *)(void *)(given + (size_t)shards * LS_METRICS);
 }
+
+/* Of passes over all shards, kept from one to the next: eager/infer.c. */
+typedef struct ls_pass_room {
+    int capacity; /* shards */
+    ls_partition partition;
+    size_t *begin;     /* [ranks + 1] */
+    int *shards;       /* [2][capacity] */
+    float *metrics;    /* [capacity][LS_METRICS] */
+    double *losses;    /* [capacity] */
+    float *statistics; /* [workers][state] */
+} ls_pass_room;
 
 typedef struct ls_network {
     ls_session *session; /* first: ls_session_of reads it */
@@ -75,6 +87,7 @@ typedef struct ls_network {
     /* The trainer's: computes the gradient of the pending microbatches without an update; NULL after a failure. */
     const float *(*gradient)(struct ls_trainer *trainer);
     char *summary; /* once asked for */
+    ls_pass_room pass_room;
 } ls_network;
 
 /* The network of a root that was initialized; NULL with LS_NOT_INITIALIZED naming `function` otherwise. */
@@ -126,6 +139,10 @@ ls_status ls_network_clear(ls_network *network); /* drops the pending microbatch
  * where they are averages. */
 ls_status ls_network_change(ls_network *network, const char *function);
 void ls_microbatch_drop(ls_microbatch *microbatch);
+
+/* Room for a pass over so many shards. */
+ls_status ls_network_reserve_pass(ls_network *network, int shards);
+void ls_network_release_pass(ls_network *network);
 
 /* The program of a trace that calls a network, with plans for all kinds of its devices; see ls_program_of. */
 ls_program *ls_network_program(ls_trace *trace, ls_wanted wanted, bool has_dy, int images);
