@@ -139,6 +139,10 @@ prints 'bend: backward against finite differences: [0-9.]+e-0[4-9]'
 prints 'test acc: [01]\.[0-9]{2}'
 prints 'a of each channel: \[.*\] on cpu\(0\)'
 
+example gan 1 512 "$work/gan.safetensors"
+prints 'epoch 1: loss of D 0\.[67][0-9]+, of G 0\.[67][0-9]+'
+grep -qF "wrote $work/gan.safetensors: the generator's weights" "$work/err" || wrong "$called does not say what it wrote"
+
 example memory 2 400 "$work/memory.safetensors"
 prints 'test acc: (0\.9[0-9]|1\.00)'
 grep -qF "wrote $work/memory.safetensors: the weights" "$work/err" || wrong "$called does not say what it wrote"
