@@ -66,13 +66,13 @@ int main(int argc, char **argv)
 {
     int epochs = 3, images = 20000, step = 0;
     const char *path = "gan.safetensors";
+    const argument list[] = {{"EPOCHS", .count = &epochs}, {"IMAGES", .count = &images}, {"FILE", .text = &path}};
     read_arguments(argc, argv,
                    "A GAN on Fashion-MNIST: EPOCHS (3) over the first IMAGES (20000). It writes the generator's "
                    "weights to FILE (gan.safetensors).",
-                   (argument[]){{"EPOCHS", .count = &epochs}, {"IMAGES", .count = &images}, {"FILE", .text = &path}}, 3);
+                   list, 3);
     ls_session *s = ls_open(NULL);
-    ls_data *data =
-        ls_data_fashion_mnist(s, LS_TRAIN, &(ls_loader){.batch = BATCH, .shuffle = true, .limit = images});
+    ls_data *data = ls_data_fashion_mnist(s, LS_TRAIN, &(ls_loader){.batch = BATCH, .shuffle = true, .limit = images});
     ls_module *G = generator(s), *D = discriminator(s);
     const ls_init start = {.kind = LS_NORMAL, .scale = 0.02};
     const ls_optim adam = {.lr = 0.001, .beta1 = 0.5};

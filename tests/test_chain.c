@@ -8,6 +8,7 @@
 #include "thread_wire.h"
 
 #include <lockstep_checkpoint.h>
+#include <lockstep_profile.h>
 
 enum { STEPS = 5 };
 
@@ -307,6 +308,8 @@ static void gradients_are_kept_or_dropped(void **state)
     ls_backward_for(loss = ls_sum(loss_of(&t, plain, true)), &t.first, 1);
     read_gradient(t.first, other);
     assert_memory_equal(kept, other, sizeof kept);
+    assert_int_equal(ls_trainer_verify(t.of_first),
+                     LS_OK); /* a pass that begins from a gradient has no loss of its own */
     ls_trainer_step(t.of_second);
     assert_caught(t.s, LS_STALE, "ls_trainer_step: there is no fresh gradient");
     assert_int_equal(ls_trainer_step(t.of_first), LS_OK);
@@ -614,6 +617,36 @@ static void nothing_is_allocated_while_running(void **state)
     assert_int_equal(ls_close(n.s), LS_OK);
 }
 
+/* A step of both and a gradient of the input, with an allocator that fails. */
+static ls_status step_with(const ls_allocator *allocator)
+{
+    gan n = begin_gan((how){.devices = 2, .allocator = allocator}, NULL);
+    ls_batch b;
+    if (ls_data_next(n.data, &b)) {
+        gan_step(&n, b.X, ls_full(n.s, 0.5, LS_SHAPE(5, CODE)));
+        ls_tensor *x = ls_track(ls_clone(b.X, ls_host()));
+        ls_backward_for(judged(&n, x, 1), NULL, 0);
+        ls_str(ls_grad(x));
+    }
+    return ls_close(n.s);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    counted c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    const ls_allocator allocator = {count_allocate, count_release, &c};
+    assert_int_equal(step_with(&allocator), LS_OK);
+    const long all = c.made;
+    for (long n = 1; n <= all; n++) {
+        c.made = 0;
+        c.fail_at = n;
+        assert_int_equal(step_with(&allocator), LS_OUT_OF_MEMORY);
+        assert_int_equal(c.alive, 0);
+    }
+    print_message("%ld allocations failed in turn\n", all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -627,6 +660,7 @@ int main(void)
         cmocka_unit_test(after_a_break),
         cmocka_unit_test(wrong_calls_are_refused),
         cmocka_unit_test(nothing_is_allocated_while_running),
+        cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);
 }

@@ -21,7 +21,7 @@ typedef struct outcome {
     float dx[BATCH * PIXELS], there[PIXELS]; /* of images on the host, of one on D's first device */
 } outcome;
 
-/* Through inference in float32 alone: the other dtypes' BatchNorm has no backward pass there, and is refused by name. */
+/* Through inference in float32 alone: there BatchNorm has no backward pass in the other dtypes. */
 static void differentiate(const gan *n, ls_tensor *images, const how *h, outcome *out)
 {
     const ls_device there = ls_parse_devices(n->s, h->D).at[0];
