@@ -93,7 +93,7 @@ ls_status ls_trainer_set_group(ls_trainer *trainer, const char *pattern, const l
  * Each network's step divides by what the loss counts, and its report has that loss. A step moves the running
  * statistics of its own network alone. Where a network has several calls in one loss, or passes in one step, the images
  * of each are counted, so that two losses of a batch each give the mean over both; ls_optim.full_batch = batch gives
- * their sum.
+ * their sum. What two networks are to share can be a network of its own, on whose results both are called.
  *
  * An input with numbers of its own that is tracked, ls_track(ls_clone(b.X, ls_host())), gets its gradient for ls_grad,
  * (images, ...) as it is: that of the sum over the images, through ls_module_forward or ls_module_infer. It needs no

@@ -544,6 +544,32 @@ static void after_a_break(void **state)
     assert_string_equal(of_rank[1].D, alone.D);
 }
 
+static char failures[WIRE_RANKS][256];
+
+static void overflow(ls_cluster *cluster, int rank, void *user)
+{
+    (void)user;
+    gan n = begin_gan((how){.devices = 1 + rank}, cluster);
+    ls_trainer_set_lr(n.d, 1e29);
+    ls_batch b;
+    for (int k = 0; k < 6 && test_next(n.data, &b); k++)
+        gan_step(&n, b.X, ls_full(n.s, 0.5, LS_SHAPE(ls_rows(b.X), CODE)));
+    ls_wait(n.s);
+    snprintf(failures[rank], sizeof failures[rank], "%s", ls_message(n.s));
+    assert_int_equal(ls_close(n.s), LS_NOT_FINITE);
+}
+
+/* What is not finite in one network is every rank's failure, and none waits for another. */
+static void an_overflow_is_every_ranks(void **state)
+{
+    (void)state;
+    wire_run(3, overflow, NULL);
+    for (int r = 1; r < 3; r++)
+        assert_string_equal(failures[r], failures[0]);
+    assert_non_null(strstr(failures[0], "is not finite"));
+    print_message("%s\n", failures[0]);
+}
+
 /* ---- What is refused ---- */
 
 static void wrong_calls_are_refused(void **state)
@@ -658,6 +684,7 @@ int main(void)
         cmocka_unit_test(what_a_loss_counts),
         cmocka_unit_test(on_any_devices_and_ranks),
         cmocka_unit_test(after_a_break),
+        cmocka_unit_test(an_overflow_is_every_ranks),
         cmocka_unit_test(wrong_calls_are_refused),
         cmocka_unit_test(nothing_is_allocated_while_running),
         cmocka_unit_test(every_allocation_may_fail),
