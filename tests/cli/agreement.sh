@@ -1,5 +1,5 @@
 #!/bin/sh
-# Weights and models in other programs: the same logits from PyTorch, both ways, and from onnxruntime; and PyTorch's figures, as recorded. pip installs them into build/peers
+# Weights and models in other programs: the same logits from PyTorch, both ways, and from onnxruntime; and PyTorch's figures, as recorded, and those of random networks. pip installs them into build/peers
 # where PYTHON has them not. agreement.sh PROGRAM torch|onnxruntime TEST_ONNX [PYTHON]
 . "$(dirname -- "$0")/common.sh"
 root=$(readlink -f "$here/../..")
@@ -13,6 +13,12 @@ if [ "$peer" = torch ]; then
     for figures in functions convolutions shapes losses sequences recurrent attention freezing averages shared_weights chains; do
         "$python" "$root/tests/reference/make_$figures.py" --check || exit 1
     done
+    fuzz=$(dirname -- "$test_onnx")/fuzz_networks
+    if [ -x "$fuzz" ]; then
+        "$python" "$root/tests/fuzz_networks.py" "$fuzz" --seed 1 --count 200 || exit 1
+    else
+        part_not_run "random networks" "there is no $fuzz"
+    fi
     set -- "$root/bench/agreement/predict.py"
 else
     needs 'ONNX files'

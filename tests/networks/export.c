@@ -4,6 +4,7 @@
 #include "networks/print.h"
 #include "networks/trained.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "io/safetensors.h"
@@ -20,23 +21,23 @@ static void put_sizes(const char *name, const sizes *s, FILE *to)
 
 static void put_step(const step *p, FILE *to)
 {
-    fprintf(to, "{\"op\": \"%s\", \"from\": [", p->op->name);
+    fprintf(to, "{\"op\": \"%s\", \"values\": [", p->op->name);
     for (int i = 0; i < p->n_from; i++)
         fprintf(to, "%s%d", i ? ", " : "", p->from[i]);
     fprintf(to, "], \"parameters\": [");
     for (int i = 0; i < p->n_parameters; i++)
         fprintf(to, "%s\"p%d\"", i ? ", " : "", p->parameters[i]);
-    fprintf(to, "]");
+    fprintf(to, "], ");
     if (p->layer >= 0)
-        fprintf(to, ", \"layer\": \"m%d\"", p->layer);
+        fprintf(to, "\"layer\": \"m%d\", ", p->layer);
     if (p->lengths >= 0)
-        fprintf(to, ", \"lengths\": %d", p->lengths);
-    for (int i = 0; i < p->n_details; i++)
-        if (p->details[i].value > -1e30)
-            fprintf(to, ", \"%s\": %.9g", p->details[i].name, p->details[i].value);
-    fprintf(to, ", ");
-    put_sizes("to", &p->to, to);
-    fprintf(to, "}");
+        fprintf(to, "\"lengths\": %d, ", p->lengths);
+    put_sizes("sizes", &p->to, to);
+    fprintf(to, ", \"details\": {");
+    for (int i = 0, n = 0; i < p->n_details; i++)
+        if (isfinite(p->details[i].value))
+            fprintf(to, "%s\"%s\": %.9g", n++ ? ", " : "", p->details[i].name, p->details[i].value);
+    fprintf(to, "}}");
 }
 
 static void put_weights(const char *name, const double *weights, int n, FILE *to)
@@ -143,7 +144,7 @@ static double first_step(const recipe *r, const begun *b, arrays *a)
         return 0;
     for (int i = 0; i < r->n_inputs; i++)
         keep_tensor(a, "input", (char[]){(char)('0' + i), 0}, batch.inputs[i]);
-    keep_tensor(a, "y", "", batch.y);
+    keep_tensor(a, "y", "0", batch.y);
     keep_parameters(a, b->net, false);
     ls_backward(recipe_losses(r, b, &batch));
     keep_parameters(a, b->net, true);

@@ -92,11 +92,11 @@ int recipe_numbers(const sizes *s)
     return n;
 }
 
-int recipe_like(recipe *r, const sizes *s, int not )
+int recipe_like(recipe *r, const sizes *s, int other)
 {
     for (int v = recipe_values(r) - 1; v >= 0; v--) {
         const sizes *x = recipe_sizes(r, v);
-        bool alike = v != not &&recipe_is_number(r, v) && x->rank == s->rank;
+        bool alike = v != other && recipe_is_number(r, v) && x->rank == s->rank;
         for (int i = 0; alike && i < s->rank; i++)
             alike = x->at[i] == s->at[i];
         if (alike && recipe_chance(r, 0.7))

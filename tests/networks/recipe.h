@@ -122,8 +122,8 @@ int recipe_add(recipe *r, const char *op, int value, const step *as);
 int recipe_as_rank(recipe *r, int value, int rank);
 int recipe_tame(recipe *r, int value, double most); /* as large as that at most */
 int recipe_shrunk(recipe *r, int value, int numbers);
-/* Another value than `not` that has these sizes, from last to first, or some value among several; -1: there is none. */
-int recipe_like(recipe *r, const sizes *s, int not );
+/* Another value than `other` that has these sizes, often the newest; -1: none was found. */
+int recipe_like(recipe *r, const sizes *s, int other);
 int recipe_parameter(recipe *r, ls_shape shape); /* an earlier one of this shape, or a new one */
 int recipe_lengths(recipe *r, int tokens);       /* an input that says the lengths of so many tokens; -1 */
 
