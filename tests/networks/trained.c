@@ -103,6 +103,23 @@ static void take_values(const begun *b, outcome *o)
     }
 }
 
+static ls_tensor *loss_of(ls_tensor *outputs, ls_tensor *y, void *user)
+{
+    return loss_record(user, outputs, y);
+}
+
+static ls_tensor *mean_of(ls_tensor *outputs, ls_tensor *y, void *user)
+{
+    (void)y, (void)user;
+    return ls_mean_each(outputs);
+}
+
+static void take_metrics(const recipe *r, const begun *b, outcome *o)
+{
+    ls_module_evaluate_with(b->net, b->data, loss_of, (void *)r, &o->metrics);
+    ls_module_measure(b->net, b->data, mean_of, NULL, &o->mean, 1);
+}
+
 static void take_outputs(const recipe *r, const begun *b, outcome *o)
 {
     ls_batch batch;
@@ -112,9 +129,12 @@ static void take_outputs(const recipe *r, const begun *b, outcome *o)
                                             : ls_module_infer(b->net, batch.inputs[0]);
     if (!outputs)
         return;
-    o->n_outputs = test_numbers_of(outputs);
+    const int64_t n = test_numbers_of(outputs), all = r->outputs.rank == 1 ? r->training.rows * r->outputs.at[0] : 0;
+    o->n_outputs = n + all;
     o->outputs = calloc((size_t)o->n_outputs + 1, sizeof *o->outputs);
-    ls_read(outputs, o->outputs, o->n_outputs);
+    ls_read(outputs, o->outputs, n);
+    if (all)
+        ls_module_predict(b->net, b->data, o->outputs + n, r->outputs.at[0]);
 }
 
 static void end(const recipe *r, const begun *b, outcome *o)
@@ -128,6 +148,7 @@ static void end(const recipe *r, const begun *b, outcome *o)
         ls_module_fingerprint(b->net, o->average);
         ls_trainer_use_average(b->trainer, false);
     }
+    take_metrics(r, b, o);
     take_outputs(r, b, o);
     o->status = ls_status_of(b->s);
     snprintf(o->message, sizeof o->message, "%s", ls_message(b->s));
@@ -224,6 +245,17 @@ static bool same_values(const outcome *a, const outcome *b, char *why, int size)
     return true;
 }
 
+static bool same_metrics(const outcome *a, const outcome *b, char *why, int size)
+{
+    if (memcmp(&a->metrics.loss, &b->metrics.loss, sizeof a->metrics.loss) == 0 &&
+        a->metrics.correct == b->metrics.correct && a->metrics.rows == b->metrics.rows &&
+        memcmp(&a->mean, &b->mean, sizeof a->mean) == 0)
+        return true;
+    snprintf(why, (size_t)size, "evaluated: loss %.9g, not %.9g; %d right, not %d; mean %.9g, not %.9g",
+             b->metrics.loss, a->metrics.loss, (int)b->metrics.correct, (int)a->metrics.correct, b->mean, a->mean);
+    return false;
+}
+
 bool outcome_same(const outcome *a, const outcome *b, char *why, int size)
 {
     if (a->status != b->status || strcmp(a->message, b->message) != 0) {
@@ -235,6 +267,8 @@ bool outcome_same(const outcome *a, const outcome *b, char *why, int size)
     snprintf(why, (size_t)size, "the fingerprints are %.16s, not %.16s; of the averages %.16s, not %.16s",
              b->fingerprint, a->fingerprint, b->average, a->average);
     if (strcmp(a->fingerprint, b->fingerprint) != 0 || strcmp(a->average, b->average) != 0)
+        return false;
+    if (!same_metrics(a, b, why, size))
         return false;
     const int64_t at = a->n_outputs == b->n_outputs ? first_difference(a->outputs, b->outputs, a->n_outputs) : 0;
     snprintf(why, (size_t)size, "what it infers behind the training: number %d of %d", (int)at, (int)a->n_outputs);

@@ -27,7 +27,10 @@ typedef struct outcome {
     ls_parameter_info *about;
     char (*names)[64];
     float **values;
-    float *outputs; /* of the first batch in inference, behind the training */
+    /* Behind the training, in inference. */
+    ls_metrics metrics; /* of the loss, over all data */
+    double mean;        /* a metric: of an image's outputs */
+    float *outputs;     /* of a batch, and where they are classes of all images */
     int64_t n_outputs;
 } outcome;
 
