@@ -495,6 +495,66 @@ static void every_operation(void **state)
     assert_int_equal(ls_close(t.s), LS_OK);
 }
 
+/* ---- Sizes of 1, sequences' channels, and borders beyond the windows ---- */
+
+static ls_tensor *edges(ls_module *self, ls_tensor *x)
+{
+    ls_tensor *column = ls_slice(x, 3, 0, 1), *rows = ls_add(ls_max_over(column, 3), ls_mean_over(column, 3));
+    rows = ls_module_call(self, "norm", rows);
+    ls_tensor *up = ls_module_call(self, "up", x), *more = ls_module_call(self, "more", x);
+    ls_tensor *all[] = {ls_flatten(rows), ls_flatten(up), ls_flatten(more)};
+    return ls_concat(all, 3);
+}
+
+static const int64_t *list_of(const Ls__GraphProto *g, const char *name, size_t n)
+{
+    const Ls__TensorProto *list = find_initializer(g, name);
+    assert_non_null(list);
+    assert_int_equal(list->raw_data.len, n * sizeof(int64_t));
+    return (const int64_t *)list->raw_data.data;
+}
+
+/* The bias of a norm of sequences' channels is (channels, 1); onnxruntime takes an output padding below the stride
+ * only.
+ */
+static void edges_of_shapes(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_block(s, edges, NULL);
+    ls_module_append(net, "norm", ls_nn_group_norm(s, 1, NULL));
+    ls_module_append(net, "up",
+                     ls_nn_conv_transpose2d(s, 2, 3, &(ls_conv){.dilation = 2, .padding = 2, .output_padding = 1}));
+    ls_module_append(
+        net, "more",
+        ls_nn_conv_transpose2d(s, 2, 2, &(ls_conv){.dilation = 3, .stride_w = 2, .padding = 1, .output_padding = 2}));
+    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL), LS_OK);
+    ls_module_infer(net, ls_zeros(s, LS_SHAPE(1, 3, 6, 5)));
+    if (ls_module_export_onnx(net, test_path("x.onnx")) != LS_OK)
+        fail_msg("%s", ls_message(s));
+    Ls__ModelProto *model = read_model("x.onnx");
+    const Ls__GraphProto *g = model->graph;
+    check_ints(node_of_layer(g, "/ReduceMax_"), "axes", 1, 3);
+    assert_int_equal(*list_of(g, node_of_layer(g, "/ReduceSum_")->input[1], 1), 3);
+    const Ls__NodeProto *turned = node_of_layer(g, "/norm/Add_"), *bias = NULL;
+    for (size_t i = 0; i < g->n_node; i++) /* the last one adds the bias */
+        turned = strncmp(g->node[i]->name, "/norm/Add_", 10) == 0 ? g->node[i] : turned;
+    for (size_t i = 0; i < g->n_node; i++)
+        bias = strcmp(g->node[i]->output[0], turned->input[1]) == 0 ? g->node[i] : bias;
+    assert_non_null(bias);
+    assert_memory_equal(list_of(g, bias->input[1], 2), ((int64_t[]){3, 1}), 2 * sizeof(int64_t));
+    const Ls__NodeProto *up = node_of_layer(g, "/up/ConvTranspose_"), *more = node_of_layer(g, "/more/ConvTranspose_");
+    assert_null(attribute(up, "output_padding"));
+    check_list(up, "pads", 4, (int64_t[]){2, 2, 1, 1});
+    assert_null(attribute(more, "output_padding"));
+    check_list(more, "pads", 4, (int64_t[]){1, 1, 0, 0});
+    const Ls__NodeProto *border = node_of_layer(g, "/more/Pad_");
+    assert_memory_equal(list_of(g, border->input[1], 8), ((int64_t[]){0, 0, 0, 0, 0, 0, 1, 1}), 8 * sizeof(int64_t));
+    node_of_layer(g, "/more/Add_");
+    ls__model_proto__free_unpacked(model, NULL);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 static ls_status export_once(const ls_allocator *allocator)
 {
     setup t = open_setup(allocator);
@@ -533,6 +593,7 @@ int main(int argc, char **argv)
         IN_FOLDER(lenet),
         IN_FOLDER(resnet18),
         IN_FOLDER(every_operation),
+        IN_FOLDER(edges_of_shapes),
         IN_FOLDER(an_own_operation_is_refused_by_name),
         IN_FOLDER(attention_with_lengths_is_refused_by_name),
         IN_FOLDER(a_folder_that_is_not_there),

@@ -49,15 +49,16 @@ static int operands(char *const in[])
     return n;
 }
 
-/* A convolution or a pool. */
-static ls_onnx_node *windows(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[])
+/* A convolution or a pool; `pads` of both beginnings and both ends. */
+static ls_onnx_node *padded_windows(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[],
+                                    const int64_t pads[4])
 {
     const ls_windows w = ls_windows_of(&t->computed.attributes);
     const ls_windows_axis *down = &w.rows, *right = &w.columns;
     ls_onnx_node *node = ls_onnx_add(graph, t->computed.layer, op_type, in, operands(in));
     ls_onnx_ints(graph, node, "kernel_shape", (int64_t[]){down->kernel, right->kernel}, 2);
     ls_onnx_ints(graph, node, "strides", (int64_t[]){down->stride, right->stride}, 2);
-    ls_onnx_ints(graph, node, "pads", (int64_t[]){down->padding, right->padding, down->padding, right->padding}, 4);
+    ls_onnx_ints(graph, node, "pads", pads, 4);
     if (down->dilation > 1 || right->dilation > 1)
         ls_onnx_ints(graph, node, "dilations", (int64_t[]){down->dilation, right->dilation}, 2);
     if (w.groups > 1)
@@ -67,10 +68,37 @@ static ls_onnx_node *windows(ls_onnx_graph *graph, const ls_tensor *t, const cha
     return node;
 }
 
+static ls_onnx_node *windows(ls_onnx_graph *graph, const ls_tensor *t, const char *op_type, char *const in[])
+{
+    const ls_windows w = ls_windows_of(&t->computed.attributes);
+    const int64_t down = w.rows.padding, right = w.columns.padding;
+    return padded_windows(graph, t, op_type, in, (const int64_t[]){down, right, down, right});
+}
+
 /* What a map has more than the last window's end, its padding taken off. */
 static int64_t more_than_windows(const ls_windows_axis *axis, int64_t windows, int64_t rows)
 {
     return rows + 2 * (int64_t)axis->padding - ls_windows_span(axis) - (windows - 1) * axis->stride;
+}
+
+/* The rows that are added at the end are padding that is left out there, and what is more of them has no window: zeros.
+ * onnxruntime takes an output padding below the stride only. */
+static ls_onnx_node *conv_transpose_beyond(ls_onnx_graph *graph, const ls_tensor *t, char *const in[],
+                                           const int64_t more[2])
+{
+    const ls_windows w = ls_windows_of(&t->computed.attributes);
+    const ls_windows_axis *axes[] = {&w.rows, &w.columns};
+    int64_t pads[4], border[2 * LS_MAX_RANK] = {0};
+    for (int i = 0; i < 2; i++) {
+        const int64_t left = axes[i]->padding - more[i];
+        pads[i] = axes[i]->padding;
+        pads[2 + i] = left > 0 ? left : 0;
+        border[LS_MAX_RANK + 2 + i] = left < 0 ? -left : 0;
+    }
+    ls_onnx_node *node = padded_windows(graph, t, "ConvTranspose", in, pads);
+    if (border[LS_MAX_RANK + 2] == 0 && border[LS_MAX_RANK + 3] == 0)
+        return node;
+    return ls_onnx_pair(graph, t, "Pad", ls_onnx_output(node), ls_onnx_list(graph, t, "pads", border, 2 * LS_MAX_RANK));
 }
 
 static ls_onnx_node *conv_transpose(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
@@ -79,6 +107,8 @@ static ls_onnx_node *conv_transpose(ls_onnx_graph *graph, const ls_tensor *t, ch
     const ls_shape *x = &t->in[0]->shape;
     const int64_t more[] = {more_than_windows(&w.rows, x->dim[2], t->shape.dim[2]),
                             more_than_windows(&w.columns, x->dim[3], t->shape.dim[3])};
+    if (more[0] >= w.rows.stride || more[1] >= w.columns.stride)
+        return conv_transpose_beyond(graph, t, in, more);
     ls_onnx_node *node = windows(graph, t, "ConvTranspose", in);
     ls_onnx_ints(graph, node, "output_padding", more, 2);
     return node;
@@ -141,10 +171,11 @@ static ls_onnx_node *view(ls_onnx_graph *graph, const ls_tensor *t, char *const 
 
 static ls_onnx_node *add_bias(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
 {
-    char *both[] = {in[0], in[1]};
-    if (t->shape.rank == 4)
-        both[1] = ls_onnx_output(ls_onnx_reshape(graph, t, in[1], (int64_t[]){t->shape.dim[1], 1, 1}, 3));
-    return ls_onnx_add(graph, t->computed.layer, "Add", both, 2);
+    const int64_t shape[] = {t->shape.dim[1], 1, 1};
+    char *bias = in[1];
+    if (t->shape.rank > 2) /* it meets the last dimensions there */
+        bias = ls_onnx_output(ls_onnx_reshape(graph, t, bias, shape, t->shape.rank - 1));
+    return ls_onnx_pair(graph, t, "Add", in[0], bias);
 }
 
 static ls_onnx_node *scale(ls_onnx_graph *graph, const ls_tensor *t, char *x)

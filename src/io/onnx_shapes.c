@@ -85,8 +85,9 @@ static int gone(const ls_tensor *t, int64_t axes[LS_MAX_RANK])
     for (int d = 1; d < t->shape.rank; d++)
         if (t->shape.dim[d] != t->in[0]->shape.dim[d])
             axes[n++] = d;
-    if (n == 0)
-        axes[n++] = 1; /* of one number: none at all would stand for all */
+    for (int d = 1; d < t->shape.rank && n == 0; d++)
+        if (t->shape.dim[d] == 1)
+            axes[n++] = d; /* of one number: no dimension at all would stand for all */
     return n;
 }
 
