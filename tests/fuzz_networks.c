@@ -233,8 +233,36 @@ static bool break_differs(const recipe *r, const outcome *reference)
 #endif
 }
 
+static bool has_card(void)
+{
+    ls_session *s = ls_open(NULL);
+    const bool found = ls_device_count(s, LS_CUDA) > 0;
+    ls_close(s);
+    return found;
+}
+
+/* A card alone, and one beside cores. What cards do not have, they refuse. */
+static bool cards_differ(const recipe *r, const outcome *reference, bool print)
+{
+    static const char *const words[] = {"a card", "a card beside a core", "a card beside two cores"};
+    bool found = false, refused = false;
+    for (int devices = 1; has_card() && devices <= 3 && !refused; devices++) {
+        outcome o;
+        train_recipe(r, &(way){.devices = devices, .card = true}, &o);
+        refused = o.status == LS_UNSUPPORTED;
+        if (refused && print)
+            printf("  cards refuse it: %s\n", o.message);
+        if (refused)
+            outcome_free(&o);
+        else
+            found = differs(r, reference, &o, words[devices - 1]) || found;
+        meet("card", "trains on one", !refused);
+    }
+    return found;
+}
+
 /* True where all ways agree. */
-static bool compare(const recipe *r)
+static bool compare(const recipe *r, bool print)
 {
     outcome reference;
     train_recipe(r, &(way){.isa = LS_ISA_REFERENCE, .devices = 1}, &reference);
@@ -247,6 +275,7 @@ static bool compare(const recipe *r)
     found = devices_differ(r, &reference) || found;
     found = ranks_differ(r, &reference) || found;
     found = break_differs(r, &reference) || found;
+    found = cards_differ(r, &reference, print) || found;
     outcome_free(&reference);
     return !found;
 }
@@ -313,7 +342,7 @@ int main(int argc, char *argv[])
         if (s.print)
             recipe_print(&r, stdout);
         meet_all(&r);
-        const bool good = s.torch ? recipe_export(&r, s.torch) : compare(&r);
+        const bool good = s.torch ? recipe_export(&r, s.torch) : compare(&r, s.print);
         wrong += !good;
         if (good)
             count_met();

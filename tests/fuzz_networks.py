@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random networks of fuzz_networks, rebuilt in PyTorch's float64: the loss and all gradients of their first step.
+"""Random networks of fuzz_networks, rebuilt in PyTorch's float64: the loss and all gradients of their first step, and their outputs.
 
     PYTHON tests/fuzz_networks.py PROGRAM [--seed N] [--count N] [--only K] [--worst]
 
@@ -10,35 +10,21 @@ of it. Where float32
 itself cannot do better (PyTorch's own float32 is off by more than a third of that), the network counts as ill-conditioned; these are
 told, and more than one in twenty of them is a failure too. --worst tells the ten networks that are off most.
 """
-import json
 import math
 import os
-import struct
-import subprocess
 import sys
-import tempfile
 
-import torch
-import torch.nn.functional as F
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "networks"))
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from written import networks  # noqa: E402
 
 MOST_OFF, SMALLEST, ZERO, MOST_ILL = 1e-5, 1e-3, 1e-10, 0.05
 
 
-def arrays(path):
-    """The file's arrays by kind and name: {"value": {"m3.weight": tensor}}."""
-    with open(path, "rb") as f:
-        whole = f.read()
-    length, = struct.unpack("<Q", whole[:8])
-    header = json.loads(whole[8:8 + length])
-    kinds = {"value": {}, "gradient": {}, "input": {}, "y": {}}
-    for name, about in header.items():
-        if name == "__metadata__":
-            continue
-        first, last = (8 + length + offset for offset in about["data_offsets"])
-        numbers = torch.frombuffer(bytearray(whole[first:last]), dtype=torch.float32) if last > first else torch.zeros(0)
-        kind, _, rest = name.partition(":")
-        kinds[kind][rest] = numbers.reshape(about["shape"])
-    return kinds
+def tensors(arrays):
+    return {name: torch.frombuffer(bytearray(numbers), dtype=torch.float32).reshape(shape) for name, (shape, numbers) in arrays.items()}
 
 
 # ---- A step ----
@@ -140,7 +126,7 @@ def affine(s, y, dim):
 def batch_norm(s):
     dims = [d for d in range(s.x.dim()) if d != 1]
     mean, var = s.x.mean(dims), s.x.var(dims, unbiased=False)
-    if s.get("frozen") or s.network.frozen_statistics(s.about["layer"]):
+    if s.get("frozen") or not s.network.trains or s.network.frozen_statistics(s.about["layer"]):
         mean, var = (s.weight(0, name) for name in ("running_mean", "running_var"))
     y = (s.x - by_channel(s.x, 1, mean)) / torch.sqrt(by_channel(s.x, 1, var) + s.get("eps", 1e-5))
     return affine(s, y, 1)
@@ -391,11 +377,10 @@ def loss_of(how, x, y):
 
 
 class Network:
-    def __init__(self, path, number):
-        with open(os.path.join(path, f"{number}.json")) as f:
-            self.about = json.load(f)
-        self.arrays = arrays(os.path.join(path, f"{number}.safetensors"))
-        self.number, self.weights = number, {}
+    def __init__(self, written):
+        self.about, self.name = written.about, str(written)
+        self.arrays = {kind: tensors(arrays) for kind, arrays in written.arrays.items()}
+        self.weights, self.trains = {}, True
 
     def frozen_statistics(self, layer):
         return f"{layer}.weight" not in self.arrays["gradient"]
@@ -408,12 +393,14 @@ class Network:
             values.append(made)
         return values[-1]
 
+    def inputs(self, dtype):
+        return [self.arrays["input"][str(k)].to(dtype) for k in range(self.about["inputs"])]
+
     def first_step(self, dtype):
         """The mean loss, and the gradients of the sum over the images, shard by shard."""
         trained = self.arrays["gradient"]
         self.weights = {name: w.to(dtype).requires_grad_(name in trained) for name, w in self.arrays["value"].items()}
-        inputs = [self.arrays["input"][str(k)].to(dtype) for k in range(self.about["inputs"])]
-        y, total, count = self.arrays["y"]["0"].to(dtype), 0, 0
+        inputs, y, total, count = self.inputs(dtype), self.arrays["y"]["0"].to(dtype), 0, 0
         for first in range(0, len(y), self.about["shard"]):
             shard = slice(first, first + self.about["shard"])
             loss, counts = loss_of(self.about["loss"], self.forward([x[shard] for x in inputs]), y[shard])
@@ -421,6 +408,15 @@ class Network:
             total, count = total + loss.item(), count + counts
         return total / count, {name: torch.zeros_like(w) if w.grad is None else w.grad
                                for name, w in self.weights.items() if name in trained}
+
+    def inferred(self, dtype):
+        """The outputs in inference, of the values in front of the step."""
+        self.trains = False
+        with torch.no_grad():
+            self.weights = {name: w.to(dtype) for name, w in self.arrays["value"].items()}
+            outputs = self.forward(self.inputs(dtype))
+        self.trains = True
+        return outputs
 
 
 def off(gradients, wanted, largest):
@@ -433,32 +429,38 @@ def off(gradients, wanted, largest):
     return worst
 
 
-class Judged:
-    """One network: how far it is off, and PyTorch's float32."""
+def relative(made, wanted):
+    return (made - wanted).abs().max().item() / max(wanted.abs().max().item(), 1e-3)
 
-    def __init__(self, path, number):
-        network = Network(path, number)
+
+class Judged:
+    """One network: how far gradients, loss and outputs are off, and those of PyTorch's float32."""
+
+    def __init__(self, written):
+        network = Network(written)
         loss, wanted = network.first_step(torch.float64)
+        outputs = network.inferred(torch.float64)
         largest = max((g.abs().max().item() for g in wanted.values()), default=0)
-        self.number, self.seed = number, network.about["seed"]
-        self.off, self.name = off(network.arrays["gradient"], wanted, largest)
-        self.loss = abs(network.about["loss"]["first"] - loss) / max(abs(loss), 1e-3)
-        bad = self.off > MOST_OFF or self.loss > MOST_OFF
-        float32_loss, float32 = network.first_step(torch.float32) if bad else (loss, wanted)
-        self.float32 = max(off(float32, wanted, largest)[0], abs(float32_loss - loss) / max(abs(loss), 1e-3))
+
+        def far(first, gradients, inferred):
+            of_gradients, name = off(gradients, wanted, largest)
+            return max((of_gradients, name), (abs(first - loss) / max(abs(loss), 1e-3), "the loss"),
+                       (relative(inferred.to(torch.float64), outputs), "what it infers"))
+
+        self.network = str(written)
+        self.off, self.name = far(written.about["loss"]["first"], network.arrays["gradient"], network.arrays["output"]["0"])
+        bad = not self.off <= MOST_OFF
+        self.float32 = far(*network.first_step(torch.float32), network.inferred(torch.float32))[0] if bad else 0
         self.ill = bad and self.float32 > MOST_OFF / 3
         self.wrong = bad and not self.ill
 
     def __str__(self):
-        return (f"network {self.number} of seed {self.seed}: {self.name} is off by {self.off:.1e}, the loss by {self.loss:.1e}"
+        return (f"{self.network}: {self.name} is off by {self.off:.1e}"
                 + (f"; PyTorch's float32 by {self.float32:.1e}" if self.ill or self.wrong else ""))
 
 
 def main(program, settings, tell_worst):
-    with tempfile.TemporaryDirectory() as path:
-        subprocess.run([program, "--torch", path] + settings, check=True, stdout=subprocess.DEVNULL)
-        numbers = sorted(int(name[:-5]) for name in os.listdir(path) if name.endswith(".json"))
-        all_of = [Judged(path, number) for number in numbers]
+    all_of = [Judged(written) for written in networks(program, settings)]
     wrong, ill = [j for j in all_of if j.wrong], [j for j in all_of if j.ill]
     for j in wrong:
         print(f"wrong: {j}")

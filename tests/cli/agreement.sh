@@ -9,21 +9,20 @@ python=$(python3 "$root/bench/peers/venvs.py" "$peer" ${given:+"$given"}) ||
     none_run "no $peer; cmake -DLOCKSTEP_AGREEMENT_$(echo "$peer" | tr a-z A-Z)=PATH names a Python that has it"
 python3 "$here/make_data.py" "$work/data" 400 200 || exit 1
 
+fuzz=$(dirname -- "$test_onnx")/fuzz_networks
+[ -x "$fuzz" ] || { part_not_run "random networks" "there is no $fuzz" && fuzz=; }
+
 if [ "$peer" = torch ]; then
     for figures in functions convolutions shapes losses sequences recurrent attention freezing averages shared_weights chains; do
         "$python" "$root/tests/reference/make_$figures.py" --check || exit 1
     done
-    fuzz=$(dirname -- "$test_onnx")/fuzz_networks
-    if [ -x "$fuzz" ]; then
-        "$python" "$root/tests/fuzz_networks.py" "$fuzz" --seed 1 --count 200 || exit 1
-    else
-        part_not_run "random networks" "there is no $fuzz"
-    fi
+    [ -z "$fuzz" ] || "$python" "$root/tests/fuzz_networks.py" "$fuzz" --seed 1 --count 200 || exit 1
     set -- "$root/bench/agreement/predict.py"
 else
     needs 'ONNX files'
     mkdir "$work/more"
     "$test_onnx" "$work/more" || exit 1
+    [ -z "$fuzz" ] || "$python" "$root/tests/fuzz_onnx.py" "$fuzz" --seed 1 --count 200 || exit 1
     set -- "$root/bench/agreement/models.py" --more "$work/more"
 fi
 "$python" "$@" --lockstep "$program" --data "$work/data" || exit 1

@@ -146,6 +146,11 @@ static double first_step(const recipe *r, const begun *b, arrays *a)
         keep_tensor(a, "input", (char[]){(char)('0' + i), 0}, batch.inputs[i]);
     keep_tensor(a, "y", "0", batch.y);
     keep_parameters(a, b->net, false);
+    ls_tensor *outputs = r->n_inputs > 1 ? ls_module_infer_all(b->net, batch.inputs, batch.n_inputs)
+                                         : ls_module_infer(b->net, batch.inputs[0]);
+    if (!outputs)
+        return 0;
+    keep_tensor(a, "output", "0", outputs);
     ls_backward(recipe_losses(r, b, &batch));
     keep_parameters(a, b->net, true);
     ls_trainer_step(b->trainer);
@@ -154,12 +159,24 @@ static double first_step(const recipe *r, const begun *b, arrays *a)
     return report.loss;
 }
 
+/* Not all networks have an ONNX model: then it is said why. */
+static void export_model(const recipe *r, const begun *b, const char *folder)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%d.onnx", folder, (int)r->number);
+    if (ls_module_export_onnx(b->net, path) == LS_UNSUPPORTED) {
+        printf("network %d has no ONNX model: %s\n", (int)r->number, ls_message(b->s));
+        ls_catch(b->s, LS_UNSUPPORTED);
+    }
+}
+
 bool recipe_export(const recipe *r, const char *folder)
 {
     char path[512];
     begun b;
     arrays *a = calloc(1, sizeof *a);
     recipe_begin(r, &(way){.devices = 1}, &b);
+    export_model(r, &b, folder);
     const double loss = first_step(r, &b, a);
     snprintf(path, sizeof path, "%s/%d.safetensors", folder, (int)r->number);
     bool good = !ls_failed(b.s);

@@ -41,10 +41,12 @@ static bool scaled(recipe *r, step *p)
     return true;
 }
 
-/* From 1/4 to 5/4. */
+/* From 1/4 to 5/4, or from exp(-1) to exp(1): cards have no numbers of a program's own. */
 static int above_zero(recipe *r, int value)
 {
     step more = {.n_details = 0};
+    if (recipe_chance(r, 0.7))
+        return recipe_add(r, "exp", value, NULL);
     recipe_say(&more, "constant", 0.25);
     value = recipe_add(r, "sigmoid", value, NULL);
     return value < 0 ? -1 : recipe_add(r, "add", value, &more);
@@ -53,12 +55,18 @@ static int above_zero(recipe *r, int value)
 static bool of_positive(recipe *r, step *p)
 {
     p->from[0] = above_zero(r, p->from[0]);
-    return p->from[0] >= 0 && below_one(r, p);
+    if (p->from[0] < 0)
+        return false;
+    p->to = *from_sizes(r, p);
+    p->large = 1.6;
+    return true;
 }
 
 static bool exponential(recipe *r, step *p)
 {
     p->from[0] = recipe_add(r, "tanh", p->from[0], NULL);
+    if (p->from[0] < 0)
+        return false;
     p->to = *from_sizes(r, p);
     p->large = 2;
     return true;
@@ -73,6 +81,8 @@ static bool power(recipe *r, step *p)
         recipe_say(p, "argument", ONE_OF(r, -1, 0.5, 1.75, -0.75));
         p->from[0] = above_zero(r, p->from[0]);
     }
+    if (p->from[0] < 0)
+        return false;
     p->to = *from_sizes(r, p);
     p->large = 3;
     return true;
@@ -148,7 +158,7 @@ static bool two(recipe *r, step *p, double by)
     const bool given = p->n_from == 2;
     const double large = recipe_large(r, p->from[0]);
     p->to = *from_sizes(r, p);
-    if (!given && (recipe_says(p, "constant") || recipe_chance(r, 0.15))) {
+    if (!given && (recipe_says(p, "constant") || recipe_chance(r, 0.1))) {
         if (!recipe_says(p, "constant"))
             recipe_say(p, "constant", ONE_OF(r, 0.5, 2, -0.75));
         p->large = large * 2;

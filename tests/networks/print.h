@@ -7,8 +7,9 @@
 #include <stdio.h>
 
 void recipe_print(const recipe *r, FILE *to);
-/* Into the folder: NUMBER.json, what NUMBER.safetensors has besides the weights are the inputs of a first batch, its y
- * and all gradients, summed over the images. False after a failure, which is told. */
+/* Into the folder: NUMBER.json, the steps and the loss; NUMBER.safetensors, the values, the inputs of a first batch,
+ * its y, the outputs in inference, and the gradients of its step, summed over the images; NUMBER.onnx where there can
+ * be one. False after a failure, which is told. */
 bool recipe_export(const recipe *r, const char *folder);
 
 #endif

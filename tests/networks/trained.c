@@ -23,6 +23,14 @@ static void unsettle(const ls_parameter_info *info, float *values, void *user)
         values[i] += 0.4f * (float)test_uniform(&random);
 }
 
+static ls_devices devices_of(const way *w)
+{
+    ls_devices devices = test_cpus(w->devices);
+    if (w->card)
+        devices.at[devices.n - 1] = ls_gpu(0);
+    return devices;
+}
+
 void recipe_begin(const recipe *r, const way *w, begun *b)
 {
     const training *t = &r->training;
@@ -36,7 +44,7 @@ void recipe_begin(const recipe *r, const way *w, begun *b)
     b->net = recipe_network(b->s, r);
     ls_init init = t->init;
     init.like = b->data;
-    ls_module_initialize(b->net, test_cpus(w->devices), &init);
+    ls_module_initialize(b->net, devices_of(w), &init);
     ls_module_apply(b->net, unsettle, (void *)r);
     if (*t->frozen)
         ls_module_freeze(b->net, t->frozen, true);

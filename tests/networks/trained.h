@@ -9,6 +9,7 @@
 typedef struct way {
     ls_isa isa;
     int devices;
+    bool card;           /* the first card, and the devices' cores beside it where they are more than one */
     ls_cluster *cluster; /* NULL: this process alone */
     uint64_t pulls;      /* not 0: shards are handed out in an order drawn from it */
     int stops;           /* after so many steps it ends and goes on from a checkpoint, with other devices; 0: never */
