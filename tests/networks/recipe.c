@@ -190,7 +190,7 @@ int recipe_tame(recipe *r, int value, double most)
     step how = {.n_details = 0};
     recipe_say(&how, "argument", (float)(most / recipe_large(r, value)));
     const int tamed = recipe_chance(r, 0.5) ? recipe_add(r, "scale", value, &how) : recipe_add(r, "tanh", value, NULL);
-    return tamed;
+    return tamed < 0 ? value : tamed; /* where there is no room for a step */
 }
 
 int recipe_shrunk(recipe *r, int value, int numbers)

@@ -175,6 +175,8 @@ static bool draw_sum_each(recipe *r, step *p)
     const int n = recipe_numbers(from_sizes(r, p));
     recipe_say(&less, "argument", 1.0 / (n > 16 ? 16 : 1));
     p->from[0] = recipe_add(r, "scale", p->from[0], &less);
+    if (p->from[0] < 0)
+        return false;
     draw_each(r, p);
     p->large *= n > 16 ? n / 4.0 : n;
     return true;
