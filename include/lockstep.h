@@ -120,6 +120,15 @@ void ls_leave(ls_session *session, int scope);
 typedef struct ls_tensor ls_tensor;
 ls_tensor *ls_keep(ls_tensor *tensor);
 ls_session *ls_session_of(const void *object); /* of a tensor, module, trainer or data set */
+/* For callers who count who uses what, as languages do that collect garbage. ls_hold takes a tensor out of its scope:
+ * it lives until ls_drop was called as often as ls_hold, or until ls_close. Of what a module's forward records neither
+ * does anything. */
+ls_tensor *ls_hold(ls_tensor *tensor);
+void ls_drop(ls_tensor *tensor);
+/* Ends a data set, a trainer, a profile or a folder of checkpoints before its scope is left; it waits. A data set's
+ * batch goes too, as with the next ls_data_next. LS_BAD_ARGUMENT of anything else, and of a trainer whose profile or
+ * checkpoints are still there. After a failure of the session it ends the object and returns that. */
+ls_status ls_end(void *object);
 
 /* The instruction set in use: "avx512", "avx2", "neon", "plain" or "reference". */
 const char *ls_isa_name(const ls_session *session);

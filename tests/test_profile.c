@@ -531,6 +531,28 @@ static void what_a_core_can_do(void **state)
     assert_int_equal(ls_measure_speed(NULL, (ls_devices){.n = 1}, &speed), LS_BAD_ARGUMENT);
 }
 
+/* What hangs on a trainer ends before it, and then the network may have another one. */
+static void trainers_end(void **state)
+{
+    (void)state;
+    setup t = open_setup("cpu:0,cpu:1", NULL);
+    for (int round = 0; round < 2; round++) {
+        ls_profile *profile = ls_profile_start(t.trainer, 0);
+        take_steps(&t, 3);
+        assert_null(ls_trainer_new(t.net, LS_SGD, &(ls_optim){.lr = 0.1}));
+        assert_true(ls_catch(t.s, LS_BAD_ARGUMENT));
+        assert_int_equal(ls_end(t.trainer), LS_BAD_ARGUMENT);
+        assert_true(ls_catch(t.s, LS_BAD_ARGUMENT));
+        assert_int_equal(ls_end(profile), LS_OK);
+        take_steps(&t, 1);
+        assert_int_equal(ls_end(t.trainer), LS_OK);
+        t.trainer = ls_trainer_new(t.net, LS_ADAM, &(ls_optim){.lr = 0.01});
+        assert_non_null(t.trainer);
+    }
+    take_steps(&t, 2);
+    assert_int_equal(ls_close(t.s), LS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -538,7 +560,7 @@ int main(void)
         cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(misuse_is_refused),
         cmocka_unit_test(what_a_core_can_do),        cmocka_unit_test(spans_nest_and_fill_the_steps),
         cmocka_unit_test(old_spans_give_way),        cmocka_unit_test(devices_tell_their_times),
-        cmocka_unit_test(plans_are_told_apart),
+        cmocka_unit_test(plans_are_told_apart),      cmocka_unit_test(trainers_end),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }

@@ -417,6 +417,83 @@ static void batches_are_scopes(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* Those that the caller holds outlive scopes and batches, and go when they are let go of. */
+static void held_tensors(void **state)
+{
+    (void)state;
+    counted c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    ls_session *s = ls_open(&(ls_options){.allocator = &(ls_allocator){count_allocate, count_release, &c}});
+    ls_data *data = some_data(s, 3);
+    ls_tensor *X[3], *made = NULL;
+    long alive = 0;
+    for (int round = 0; round < 20; round++) {
+        int n = 0, scope = ls_enter(s);
+        for (ls_batch b; ls_data_next(data, &b);)
+            X[n++] = ls_hold(b.X);
+        made = ls_hold(ls_relu(ls_clone(X[0], ls_cpu(0))));
+        ls_tensor *outer = ls_hold(ls_hold(ls_full(s, round, LS_SHAPE(3))));
+        ls_leave(s, scope);
+        scope = ls_enter(s);
+        assert_int_equal(ls_rows(X[2]), 2);
+        assert_true(ls_item(ls_sum(ls_row(made, 0))) > 1);
+        assert_true(ls_keep(outer) == outer);
+        ls_drop(outer);
+        assert_true(ls_item(ls_row(outer, 2)) == round);
+        ls_drop(outer);
+        for (int i = 0; i < n; i++)
+            ls_drop(X[i]);
+        ls_drop(made);
+        ls_leave(s, scope);
+        if (round == 10)
+            alive = test_alive(&c);
+    }
+    assert_int_equal(test_alive(&c), alive);
+    ls_drop(NULL);
+    assert_null(ls_hold(NULL));
+    ls_tensor *scoped = ls_zeros(s, LS_SHAPE(2));
+    ls_drop(scoped); /* which nobody holds */
+    assert_true(ls_item(ls_row(scoped, 1)) == 0);
+    for (int i = 0; i < 3; i++)
+        X[i] = ls_hold(ls_zeros(s, LS_SHAPE(2)));
+    ls_drop(X[1]);
+    ls_drop(X[2]);
+    assert_int_equal(ls_close(s), LS_OK); /* those that are held still go too */
+    assert_int_equal(c.alive, 0);
+}
+
+static void data_ends(void **state)
+{
+    (void)state;
+    counted c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    ls_session *s = ls_open(&(ls_options){.allocator = &(ls_allocator){count_allocate, count_release, &c}});
+    ls_data *first = some_data(s, 3);
+    long alive = 0;
+    for (int round = 0; round < 20; round++) {
+        ls_data *data = some_data(s, 3);
+        int scope = ls_enter(s); /* whose end is told by the data, the youngest then */
+        ls_batch b;
+        assert_true(ls_data_next(data, &b));
+        ls_tensor *X = ls_hold(b.X);
+        assert_int_equal(ls_end(data), LS_OK);
+        assert_true(ls_item(ls_sum(ls_relu(X))) > 0);
+        ls_drop(X);
+        ls_leave(s, scope);
+        assert_int_equal(ls_data_rows(first), 8);
+        if (round == 10)
+            alive = test_alive(&c);
+    }
+    assert_int_equal(test_alive(&c), alive);
+    assert_int_equal(ls_end(NULL), LS_BAD_ARGUMENT);
+    ls_end(ls_zeros(s, LS_SHAPE(1)));
+    assert_caught(s, LS_BAD_ARGUMENT,
+                  "ls_end: this is no data set, trainer, profile or folder of checkpoints of the "
+                  "session, or a trainer whose profile or checkpoints are still there");
+    ls_fail(s, LS_IO, "a failure");
+    assert_int_equal(ls_end(first), LS_IO);
+    assert_int_equal(ls_close(s), LS_IO);
+    assert_int_equal(c.alive, 0);
+}
+
 /* A loop that draws by a new key each time holds no more after it; a copy bears the name on. */
 static void names_go_with_their_tensors(void **state)
 {
@@ -467,6 +544,8 @@ int main(void)
         cmocka_unit_test(scopes),
         cmocka_unit_test(data_goes_with_its_scope),
         cmocka_unit_test(batches_are_scopes),
+        cmocka_unit_test(held_tensors),
+        cmocka_unit_test(data_ends),
         cmocka_unit_test(names_go_with_their_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

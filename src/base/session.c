@@ -7,6 +7,11 @@
 
 void *ls_own(ls_session *session, void *object, void (*release)(void *object))
 {
+    return ls_own_of(session, object, NULL, release);
+}
+
+void *ls_own_of(ls_session *session, void *object, const void *of, void (*release)(void *object))
+{
     if (!object)
         return NULL;
     ls_owned *entry = ls_alloc(&session->context, 1, sizeof *entry, "the session's list");
@@ -14,9 +19,29 @@ void *ls_own(ls_session *session, void *object, void (*release)(void *object))
         release(object);
         return NULL;
     }
-    *entry = (ls_owned){.object = object, .release = release, .next = session->owned};
+    *entry = (ls_owned){.object = object, .of = of, .release = release, .next = session->owned};
     session->owned = entry;
     return object;
+}
+
+const ls_owned *ls_owned_alone(const ls_session *session, const void *object)
+{
+    const ls_owned *entry = session->owned;
+    for (; entry && entry->object != object; entry = entry->next)
+        if (entry->of == object)
+            return NULL;
+    return entry;
+}
+
+void ls_release_one(ls_session *session, const ls_owned *entry)
+{
+    ls_owned **at = &session->owned;
+    while (*at != entry)
+        at = &(*at)->next;
+    ls_owned *taken = *at;
+    *at = taken->next;
+    taken->release(taken->object);
+    ls_release(&session->context, taken);
 }
 
 void ls_release_owned(ls_session *session, const ls_owned *mark)

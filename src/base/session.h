@@ -12,6 +12,7 @@
 
 typedef struct ls_owned {
     void *object;
+    const void *of; /* another object that must outlive it, or NULL */
     void (*release)(void *object);
     struct ls_owned *next;
 } ls_owned;
@@ -45,6 +46,11 @@ struct ls_session {
 
 /* Hands `object` to the session, which frees it with `release`. On failure it is freed at once and NULL returned. */
 void *ls_own(ls_session *session, void *object, void (*release)(void *object));
+void *ls_own_of(ls_session *session, void *object, const void *of, void (*release)(void *object));
+/* The entry of one that was handed over; NULL where it was not, or a younger one needs it. */
+const ls_owned *ls_owned_alone(const ls_session *session, const void *object);
+/* Frees it, whatever is younger. */
+void ls_release_one(ls_session *session, const ls_owned *entry);
 /* Frees what was owned after `mark`, an earlier value of session->owned; NULL: everything. */
 void ls_release_owned(ls_session *session, const ls_owned *mark);
 

@@ -204,7 +204,7 @@ ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const ch
         check_call(trainer, data, directory, o.keep) == LS_OK ? new_checkpoints(trainer, data, directory, &o) : NULL;
     if (ls_cluster_agree_error(session) == LS_OK && ls_updates_agree(trainer) == LS_OK &&
         share(c, &c->found, sizeof c->found) == LS_OK)
-        return ls_own(session, c, free_checkpoints);
+        return ls_own_of(session, c, trainer, free_checkpoints);
     if (c)
         free_checkpoints(c);
     return NULL;

@@ -136,7 +136,7 @@ ls_profile *ls_profile_start(ls_trainer *trainer, int64_t spans)
     profile->started = ls_seconds();
     turn_meters(profile, true);
     set_profile(trainer, profile);
-    return ls_own(trainer->session, profile, free_profile);
+    return ls_own_of(trainer->session, profile, trainer, free_profile);
 }
 
 /* ---- Adding up ---- */

@@ -133,6 +133,24 @@ void ls_leave(ls_session *session, int scope)
         ls_scope_close(session, scope);
 }
 
+ls_status ls_end(void *object)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_session *session = ls_session_of(object);
+    if (!session || ls_context_is_parents(&session->context))
+        return LS_BAD_ARGUMENT;
+    ls_wait(session);
+    const ls_owned *entry = ls_owned_alone(session, object);
+    if (!entry)
+        return ls_raise(&session->context, LS_BAD_ARGUMENT,
+                        "ls_end: this is no data set, trainer, profile or folder of checkpoints of the session, or a "
+                        "trainer whose profile or checkpoints are still there");
+    ls_scope_close(session, ls_scope_of_batch(session, object));
+    ls_scopes_forget(session, entry);
+    ls_release_one(session, entry);
+    return ls_status_of(session);
+}
+
 /* All work in hand comes to its end first: what follows a failure of its own is dropped, what came before one of the
  * caller's is done. */
 bool ls_catch(ls_session *session, ls_status status)

@@ -25,11 +25,24 @@ ls_tensors *ls_tensors_of(ls_session *session)
     return tensors;
 }
 
+/* Takes it from the list, and the caller's hold with it. */
+static void let_go_of_held(ls_tensor *tensor)
+{
+    *tensor->held_at = tensor->next;
+    if (tensor->next)
+        tensor->next->held_at = tensor->held_at;
+    tensor->next = NULL;
+    tensor->held = 0;
+    ls_tensor_drop(tensor);
+}
+
 void ls_tensors_free(ls_session *session)
 {
     ls_tensors *tensors = session->tensors;
     if (!tensors)
         return;
+    while (tensors->held)
+        let_go_of_held(tensors->held);
     if (tensors->depth)
         ls_scope_close(session, 0);
     ls_arrays_destroy(&tensors->arrays);
@@ -209,6 +222,13 @@ void ls_scope_close(ls_session *session, int scope)
     }
 }
 
+void ls_scopes_forget(ls_session *session, const ls_owned *entry)
+{
+    for (int i = session->tensors ? session->tensors->depth - 1 : -1; i >= 0; i--)
+        if (session->tensors->scopes[i].owned == entry)
+            session->tensors->scopes[i].owned = entry->next;
+}
+
 int ls_scope_of_batch(const ls_session *session, const ls_data *batch)
 {
     for (int i = session->tensors ? session->tensors->depth - 1 : -1; i > 0; i--)
@@ -240,6 +260,34 @@ ls_tensor *ls_keep(ls_tensor *tensor)
     tensor->next = outer->members;
     outer->members = tensor;
     return tensor;
+}
+
+ls_tensor *ls_hold(ls_tensor *tensor)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!tensor || tensor->session->recording || ls_context_is_parents(&tensor->session->context))
+        return tensor;
+    ls_tensors *tensors = tensor->session->tensors;
+    if (tensor->scoped) { /* whose hold becomes the caller's */
+        unlink_tensor(tensors, tensor);
+        tensor->scoped = false;
+        tensor->next = tensors->held;
+        tensor->held_at = &tensors->held;
+        if (tensor->next)
+            tensor->next->held_at = &tensor->next;
+        tensors->held = tensor;
+    }
+    tensor->held++;
+    return tensor;
+}
+
+void ls_drop(ls_tensor *tensor)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!tensor || !tensor->held || ls_context_is_parents(&tensor->session->context))
+        return;
+    if (!--tensor->held)
+        let_go_of_held(tensor);
 }
 
 /* ---- Tensors with values ---- */

@@ -67,8 +67,10 @@ struct ls_tensor {
     ls_tensor_kind kind; /* says which member of the union below there is */
     int holders;
     bool scoped; /* one of the holders is a scope */
+    int held;    /* by the caller, who is one of the holders where this is above 0: ls_hold */
     struct ls_tensor *next;
-    ls_shape shape; /* dim[0] is -1 under a module's forward: any number of images */
+    struct ls_tensor **held_at; /* what points to it in the list of those that are held */
+    ls_shape shape;             /* dim[0] is -1 under a module's forward: any number of images */
     ls_device device;
     bool needs_gradient;
     ls_fold fold;
@@ -130,6 +132,7 @@ typedef struct ls_tensors {
         const ls_data *batch;  /* whose batch it is: it holds tensors alone. NULL: one that was entered */
     } * scopes;
     int depth, capacity;
+    ls_tensor *held;       /* by the caller, in no scope */
     struct ls_slab *slabs; /* all handles there are */
     uint64_t traces;
 } ls_tensors;
@@ -151,6 +154,8 @@ void ls_tensors_forget(ls_session *session, const struct ls_network *network);
 int ls_scope_open(ls_session *session, const ls_data *batch);           /* -1 after a failure */
 int ls_scope_of_batch(const ls_session *session, const ls_data *batch); /* -1 where none is open */
 void ls_scope_close(ls_session *session, int scope);
+/* Scopes that were opened when this was the youngest one owned no longer know it: it is about to go. */
+void ls_scopes_forget(ls_session *session, const ls_owned *entry);
 
 /* False with LS_STALE for a tensor of a network that is gone. */
 bool ls_has_network(const ls_tensor *tensor, const char *function);
