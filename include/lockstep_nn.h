@@ -126,12 +126,15 @@ typedef struct ls_attention_options {
  * kv_heads * features / heads, features), in which q, k and v lie one after another, in_proj_bias, out_proj.weight
  * (features, features) and out_proj.bias. No lengths: those are of a call (`ls_attention`). */
 ls_module *ls_nn_attention(ls_session *session, int heads, const ls_attention_options *options);
+/* In training each number is 0 with probability `rate`, at least 0 and below 1; the others are divided by 1 - rate. */
 ls_module *ls_nn_dropout(ls_session *session, double rate);
+/* As the operations of these names; the pools' options have a kernel. */
 ls_module *ls_nn_avg_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_max_pool2d(ls_session *session, const ls_pool *options);
 ls_module *ls_nn_adaptive_avg_pool2d(ls_session *session, int height, int width);
 typedef enum ls_upsample_mode { LS_NEAREST, LS_BILINEAR } ls_upsample_mode;
 ls_module *ls_nn_upsample2d(ls_session *session, int factor, ls_upsample_mode mode);
+/* A function as a layer. */
 ls_module *ls_nn_fn(ls_session *session, ls_tensor *(*fn)(ls_tensor *)); /* ls_relu, ls_gelu, ls_flatten, ... */
 /* Of a function with an argument: ls_nn_fn_with(s, ls_leaky_relu, 0.1). */
 ls_module *ls_nn_fn_with(ls_session *session, ls_tensor *(*fn)(ls_tensor *, double), double argument);
@@ -186,10 +189,14 @@ ls_tensor *ls_last_token(ls_tensor *x, ls_tensor *lengths);
  * and a key is kept: memory grows with the tokens alone. In one forward function all calls with dropout drop the same
  * places. LS_BAD_SHAPE, LS_BAD_ARGUMENT. */
 ls_tensor *ls_attention(ls_tensor *q, ls_tensor *k, ls_tensor *v, const ls_attention_options *options);
+/* x where x > 0, else 0. */
 ls_tensor *ls_relu(ls_tensor *x);
+/* Averages, and the largest numbers, of windows of kernel x kernel; the options say how large they are. */
 ls_tensor *ls_avg_pool2d(ls_tensor *x, const ls_pool *options);
 ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options);
-ls_tensor *ls_global_avg_pool2d(ls_tensor *x);                            /* (images, channels, 1, 1) */
+/* Of each map its mean: (images, channels, 1, 1). */
+ls_tensor *ls_global_avg_pool2d(ls_tensor *x);
+
 ls_tensor *ls_flatten(ls_tensor *x);                                      /* (images, channels * height * width) */
 ls_tensor *ls_softmax(ls_tensor *x);                                      /* over the features of (images, features) */
 ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width); /* as many numbers, in their C order */
@@ -210,6 +217,7 @@ ls_tensor *ls_concat_along(ls_tensor *const parts[], int count, int dim); /* one
 ls_tensor *ls_mean_over(ls_tensor *x, int dim);
 /* The gradient goes to the first of the largest; NaN where there is one. */
 ls_tensor *ls_max_over(ls_tensor *x, int dim);
+
 ls_tensor *ls_max_each(ls_tensor *x); /* over each image: (images) */
 
 /* Maps of another size: x is (images, channels, height, width). */
@@ -257,6 +265,7 @@ ls_tensor *ls_gelu_tanh(ls_tensor *x);
 /* low where x is below, high where it is above. They may be infinite, and low must not be above high (LS_BAD_ARGUMENT).
  * The gradient passes where low <= x <= high, and is 0 elsewhere, at NaN too. */
 ls_tensor *ls_clamp(ls_tensor *x, double low, double high);
+/* e^x. */
 ls_tensor *ls_exp(ls_tensor *x);
 /* Natural; log of 0 and -0 is -inf, of less NaN. */
 ls_tensor *ls_log(ls_tensor *x);
