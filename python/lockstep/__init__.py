@@ -1,0 +1,34 @@
+"""Lockstep: trains neural networks on several devices at once, with the same bits on any number of them.
+
+    import lockstep as ls
+    s = ls.Session(seed=0)
+    train, test = s.data("fashion-mnist", "train", shuffle=True), s.data("fashion-mnist", "test")
+    net = s.model("lenet").initialize(s.all_devices(), init="xavier")
+    ls.fit(net, train, test, epochs=3, lr=0.2)
+    print(net.fingerprint())
+
+All is computed by the C library; this package hands arguments over. docs/python.md puts it beside PyTorch."""
+from . import nn
+from ._arguments import text as _text
+from ._lockstep import lib as _lib
+from .checkpoints import Checkpoint, Checkpoints
+from .data import Data, fetch, verify
+from .devices import Device, Devices
+from .fitting import Epoch, fit
+from .functional import *  # noqa: F401,F403: a function for each operation of lockstep_nn.h
+from .functional import __all__ as _operations
+from .module import Metrics, Module, Parameter
+from .session import Error, Session, Status
+from .tensor import Tensor
+from .trainer import Report, Trainer
+
+__version__ = _text(_lib.ls_version())
+
+
+def features() -> str:
+    """What the library was built with, one `name: value` a line."""
+    return _text(_lib.ls_features())
+
+
+__all__ = ["Checkpoint", "Checkpoints", "Data", "Device", "Devices", "Epoch", "Error", "Metrics", "Module", "Parameter", "Report", "Session",
+           "Status", "Tensor", "Trainer", "features", "fetch", "fit", "nn", "verify", *_operations]

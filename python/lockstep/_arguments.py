@@ -1,0 +1,122 @@
+"""From Python's arguments to C's, and from C's results to Python's words."""
+from ._lockstep import ffi, lib
+
+
+def text(pointer):
+    """A C string as Python's; None of NULL."""
+    return None if pointer == ffi.NULL else ffi.string(pointer).decode()
+
+
+def _word(enumerator, prefix):
+    word = enumerator[len("LS_") + len(prefix):]
+    return word[:-len("_SCHEDULE")].lower() if word.endswith("_SCHEDULE") else word.lower()
+
+
+def _words_of(name):
+    named = ffi.typeof(name).relements
+    prefix = "ISA_" if name == "ls_isa" else "CONV_" if name == "ls_algorithm" else ""
+    return {_word(enumerator, prefix): number for enumerator, number in named.items()}
+
+
+_WORDS = {name: _words_of(name)
+          for name in ("ls_isa", "ls_algorithm", "ls_dtype", "ls_device_type", "ls_part", "ls_init_kind", "ls_optimizer", "ls_schedule",
+                       "ls_upsample_mode", "ls_status")}
+
+
+def enum(name, word):
+    """The number of a word: enum("ls_schedule", "cosine") is LS_COSINE."""
+    words = _WORDS[name]
+    if not isinstance(word, str) or word.replace("-", "_") not in words:
+        raise ValueError(f"{word!r} is none of {', '.join(map(repr, words))}")
+    return words[word.replace("-", "_")]
+
+
+def word_of(name, number):
+    """The other way."""
+    return next((word for word, value in _WORDS[name].items() if value == number), str(number))
+
+
+class Options:
+    """A struct, and what it points to. Fields are given by their C names."""
+
+    __slots__ = ("c", "kept")
+
+    def __init__(self, ctype, fields):
+        self.c, self.kept = ffi.new(ctype), []
+        kinds = dict(ffi.typeof(ctype).item.fields)
+        for name, value in fields.items():
+            if value is None:
+                continue  # as it is: zero or NULL
+            kind = kinds[name].type
+            if kind.kind == "enum":
+                value = enum(kind.cname[len("enum "):], value)
+            elif kind.cname == "char *":
+                value = self._keep(ffi.new("char[]", str(value).encode()))
+            elif kind.cname == "double *":
+                value = self._keep(ffi.new("double[]", [float(one) for one in value]))
+            elif hasattr(value, "_handle"):
+                self.kept.append(value)
+                value = value._handle
+            setattr(self.c, name, value)
+
+    def _keep(self, pointer):
+        self.kept.append(pointer)
+        return pointer
+
+
+def options(ctype, **fields):
+    return Options(ctype, fields)
+
+
+def shape(sizes):
+    """ls_shape from sizes: shape((4, 5)), also of none, which is a single number."""
+    sizes = [int(size) for size in sizes]
+    if len(sizes) > lib.LS_MAX_RANK:
+        raise ValueError(f"a shape has at most {lib.LS_MAX_RANK} sizes, not {len(sizes)}")
+    return ffi.new("ls_shape *", {"rank": len(sizes), "dim": sizes})[0]
+
+
+def sizes(given):
+    """(4, 5) from zeros(4, 5) and from zeros((4, 5))."""
+    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+
+
+def numbers(given, n):
+    if len(given) != n:
+        raise ValueError(f"{n} numbers are asked for, not {len(given)}")
+    return ffi.new("int[]", [int(number) for number in given])
+
+
+def names(given):
+    """A list of C strings that ends with NULL, and what it points to; NULL of None."""
+    if given is None:
+        return ffi.NULL, None
+    if isinstance(given, str):
+        given = [given]
+    kept = [ffi.new("char[]", one.encode()) for one in given]
+    return ffi.new("char *[]", kept + [ffi.NULL]), kept
+
+
+def tensor(value, name, may_lack=False):
+    """Of a function's argument: that it is a tensor."""
+    from .tensor import Tensor
+    if isinstance(value, Tensor) or value is None and may_lack:
+        return value
+    raise TypeError(f"{name} is {type(value).__name__}, and must be a lockstep.Tensor; session.tensor(...) makes one of an array")
+
+
+class Tensors:
+    """A list of them for C."""
+
+    __slots__ = ("session", "c", "kept")
+
+    def __init__(self, values):
+        self.kept = [tensor(value, f"number {i + 1}") for i, value in enumerate(values)]
+        self.c = ffi.new("ls_tensor *[]", [value._handle for value in self.kept])
+        self.session = self.kept[0].session if self.kept else None
+        if any(value.session is not self.session for value in self.kept):
+            raise ValueError("the tensors are of two sessions")
+
+
+def tensors(values):
+    return Tensors(values)

@@ -1,0 +1,324 @@
+"""Sessions, and their errors."""
+import collections
+import enum
+import os
+import threading
+import weakref
+
+import numpy
+
+from ._arguments import enum as number_of, options, shape, sizes, tensors, text, word_of
+from ._lockstep import ffi, lib
+from .devices import Device, Devices
+
+Status = enum.Enum("Status", {name[3:]: name[3:] for name in ffi.typeof("ls_status").relements}, type=str, module=__name__)
+Status.__doc__ = "What went wrong: ls_status of lockstep.h without LS_. Each equals its name: Status.NO_DEVICE == \"NO_DEVICE\"."
+
+_open = weakref.WeakSet()  # sessions
+
+
+class Error(Exception):
+    """A failure that the library tells: .status is a Status, the text the library's message."""
+
+    def __init__(self, status, message):
+        super().__init__(message)
+        self.status = Status(status)
+
+    def __reduce__(self):
+        return Error, (self.status.value, str(self))
+
+
+def _close(handle, kept):
+    lib.ls_close(handle)
+    kept.clear()
+
+
+class Session:
+    """All that trains together: devices, tensors, data, networks, trainers. They belong to the session that made them, keep it alive, and
+    end with it: at the end of its `with`, by close(), when nothing refers to it any more, or when Python ends.
+
+    seed: of everything random. shard: images to a shard, 0 is 64. isa: the widest instruction set, "auto", "plain", "neon", "avx2",
+    "avx512" or "reference". conv: "auto" or "direct". dtype: what GPUs compute in, "f32", "tf32" or "bf16". balance, in_flight, host_sums:
+    ls_options of lockstep.h. Raises Error.
+
+    Threads may share a session; one waits while another one's call is at work. After os.fork() it is the parent's alone."""
+
+    def __init__(self, *, seed: int = 0, shard: int = 0, isa: str = "auto", conv: str = "auto", dtype: str = "f32", balance: bool = False,
+                 in_flight: int = 0, host_sums: bool = False):
+        opened = options("ls_options *", seed=seed, shard=shard, isa=isa, conv=conv, dtype=dtype, balance=balance, in_flight=in_flight,
+                         host_sums=host_sums)
+        self._lock = threading.RLock()
+        self._raised = None  # by a function of the user's that the library called
+        self._recordings = []  # modules' forwards that are running, the innermost last
+        self._filling = False  # a function that makes a batch is at work
+        self._ended = collections.deque()  # (order, C's function, handle, what it needs): of objects that Python has let go of
+        self._kept = []  # what C points to until the session ends
+        self._forked = False
+        self._handle = lib.ls_open(opened.c)
+        if self._handle == ffi.NULL:
+            raise MemoryError("no memory for a session")
+        self._close = weakref.finalize(self, _close, self._handle, self._kept)
+        _open.add(self)
+        try:
+            self._check()
+        except Error:
+            self._close()
+            raise
+
+    # ---- Calls ----
+
+    def call(self, function, *args):
+        """Calls a C function of the library, which may fail: that is raised, and the session goes on."""
+        with self._lock:
+            self._begin()
+            result = function(*args)
+            if lib.ls_failed(self._handle):
+                self._check()
+        return result
+
+    def make(self, function, *args):
+        """Calls one that makes a tensor."""
+        from .tensor import wrapped
+        with self._lock:  # until Python holds it
+            return wrapped(self, self.call(function, *args))
+
+    def _begin(self):
+        if not self._close.alive:
+            raise Error(Status.BAD_ARGUMENT, "the session is closed, and what was made from it went with it")
+        if self._forked:
+            raise Error(Status.BAD_ARGUMENT, "the session belongs to the process that has opened it; open one in this process")
+        if self._filling:
+            raise Error(Status.BAD_ARGUMENT, "a function that makes a batch must not use the session")
+        if self._ended and not self._recordings:
+            self._let_go()
+
+    def _let_go(self):
+        """Frees what Python has let go of: here, because a garbage collection may be any thread's, at any moment."""
+        ended = []
+        while self._ended:
+            ended.append(self._ended.popleft())
+        for _, function, handle, _ in sorted(ended, key=lambda one: one[0]):
+            function(handle)
+
+    def _check(self):
+        raised, self._raised = self._raised, None
+        if not lib.ls_failed(self._handle):
+            if raised is not None:
+                raise raised
+            return
+        status, message = lib.ls_status_of(self._handle), text(lib.ls_message(self._handle))
+        lib.ls_catch(self._handle, status)
+        if raised is not None:
+            raise raised
+        raise Error(word_of("ls_status", status).upper(), message)
+
+    def _failed_in_python(self, exception):
+        """Of a function of the user's that the library called: the call fails, and raises it."""
+        self._raised = self._raised or exception
+        lib.ls_fail(self._handle, lib.LS_BAD_ARGUMENT, b"%s", ffi.new("char[]", f"{type(exception).__name__}: {exception}"[:400].encode()))
+
+    def wait(self) -> None:
+        """Until all work handed in is done."""
+        self.call(lib.ls_wait, self._handle)
+
+    # ---- Its end ----
+
+    @property
+    def closed(self) -> bool:
+        return not self._close.alive
+
+    def close(self) -> None:
+        """Waits, and ends the session and everything made from it. Raises a failure of work that nobody has waited for."""
+        with self._lock:
+            if self.closed or self._forked:
+                return
+            lib.ls_wait(self._handle)
+            try:
+                self._check()
+            finally:
+                self._close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            self.close()
+        except Error:
+            if kind is None:
+                raise
+
+    def __reduce__(self):
+        raise TypeError("a session cannot be pickled; save weights, and open a session in the other process")
+
+    def __repr__(self):
+        return "<closed lockstep.Session>" if self.closed else f"<lockstep.Session, {self.isa}>"
+
+    # ---- Devices ----
+
+    def devices(self, names: str) -> Devices:
+        """From a list such as "cpu:0,cpu:1", "cpu:0-15", "cuda:0-3" or "cuda:0x2". Raises Error: BAD_ARGUMENT, NO_DEVICE."""
+        if isinstance(names, Devices):
+            return names
+        if isinstance(names, Device):
+            names = [names]
+        if isinstance(names, str):
+            return Devices.of(self, self.call(lib.ls_parse_devices, self._handle, names.encode()))
+        return Devices(names)
+
+    def all_devices(self) -> Devices:
+        """All GPUs, else all CPU cores that the process may use."""
+        return Devices.of(self, self.call(lib.ls_all_devices, self._handle))
+
+    def try_all_gpus(self) -> Devices:
+        """All GPUs, else the first CPU."""
+        return Devices.of(self, self.call(lib.ls_try_all_gpus, self._handle))
+
+    def try_devices(self, n: int) -> Devices:
+        """The first n GPUs, else the first n CPUs."""
+        return Devices.of(self, self.call(lib.ls_try_devices, self._handle, n))
+
+    def try_gpu(self, i: int = 0) -> Device:
+        """GPU i where there is one, else CPU i."""
+        return Device(self, self.call(lib.ls_try_gpu, self._handle, i))
+
+    def cpu(self, i: int = 0) -> Device:
+        return Device(self, lib.ls_cpu(i))
+
+    def gpu(self, i: int = 0) -> Device:
+        return Device(self, lib.ls_gpu(i))
+
+    def host(self) -> Device:
+        """Where data and files are; it computes nothing."""
+        return Device(self, lib.ls_host())
+
+    def device_count(self, kind: str = "cpu") -> int:
+        """How many there are of "cpu" or "cuda"."""
+        return self.call(lib.ls_device_count, self._handle, number_of("ls_device_type", kind))
+
+    @property
+    def notice(self) -> str:
+        """What the last call for devices had to make do with; "" where nothing."""
+        return text(self.call(lib.ls_notice, self._handle))
+
+    @property
+    def isa(self) -> str:
+        """The instruction set in use."""
+        return text(self.call(lib.ls_isa_name, self._handle))
+
+    @property
+    def bytes_moved(self) -> int:
+        """Between host and devices so far."""
+        return self.call(lib.ls_bytes_moved, self._handle)
+
+    @property
+    def work_done(self) -> int:
+        """A count that grows with what is done. Any thread may ask, at any time."""
+        return 0 if self.closed else lib.ls_work_done(self._handle)
+
+    def self_test(self, devices) -> int:
+        """Trains a tiny network on each device: what came out, equal for all that compute alike. Raises Error: INTERNAL."""
+        found = ffi.new("uint64_t *")
+        self.call(lib.ls_self_test, self._handle, self.devices(devices)._c, found)
+        return found[0]
+
+    # ---- Tensors ----
+
+    def _make(self, function, *args):
+        return self.make(function, self._handle, *args)
+
+    def tensor(self, array):
+        """A tensor on the host with the numbers of an array, copied as float32: of NumPy's, of lists, or of anything with __dlpack__, such
+        as PyTorch's. At most 4 dimensions."""
+        from .tensor import floats
+        values = floats(array)
+        return self._make(lib.ls_values, ffi.from_buffer("float[]", values), shape(values.shape))
+
+    def zeros(self, *shape_):
+        return self._make(lib.ls_zeros, shape(sizes(shape_)))
+
+    def full(self, value: float, *shape_):
+        return self._make(lib.ls_full, value, shape(sizes(shape_)))
+
+    def arange(self, *shape_, first: float = 0.0):
+        """first, first + 1, ... in that shape."""
+        return self._make(lib.ls_arange, first, shape(sizes(shape_)))
+
+    def uniform(self, key: str, *shape_):
+        """In [0, 1), a function of the session's seed, the key and the place."""
+        return self._make(lib.ls_uniform, key.encode(), shape(sizes(shape_)))
+
+    def randn(self, key: str, *shape_, scale: float = 1.0):
+        """Normal numbers times `scale`, a function of the session's seed, the key and the place."""
+        return self._make(lib.ls_randn, key.encode(), scale, shape(sizes(shape_)))
+
+    def gather(self, parts, device=None):
+        """The rows of the parts, one after another, on a device; None: the host."""
+        where = self.host() if device is None else device
+        return self.make(lib.ls_gather, tensors(parts).c, len(parts), where._c)
+
+    def sgd_step(self, parameters, lr: float, rows: int) -> None:
+        """w -= lr * (gradient / rows) of tracked tensors on one device. Raises Error: STALE without fresh gradients, NOT_FINITE."""
+        self.call(lib.ls_sgd_step, tensors(parameters).c, len(parameters), lr, rows)
+
+    # ---- Data and networks ----
+
+    def data(self, name: str, part: str = "train", **loader):
+        """A data set by its name: "fashion-mnist", "mnist", "cifar10", "cifar100", "npy" or "folder"; part is "train" or "test".
+
+        batch: images to a batch, 0 is 256. shuffle: a new order every epoch. limit: the first images only, 0 is all. directory: of the
+        files. flip, crop, erase: augmentation, see ls_augment. told: called with a line for each of several faulty files. Raises Error:
+        IO, BAD_FILE, UNSUPPORTED."""
+        from .data import Data, loader_of
+        made = loader_of(self, **loader)
+        return Data(self, self.call(lib.ls_data_open, self._handle, name.encode(), number_of("ls_part", part), made.c), made)
+
+    def arrays(self, X, y=None, *, classes=None, inputs=(), **loader):
+        """Data from arrays, see lockstep.sources.arrays."""
+        from .sources import arrays
+        return arrays(self, X, y, classes, inputs, loader)
+
+    def dataset(self, items, *, classes=None, lazy: bool = False, **loader):
+        """Data from a torch Dataset or anything with len() and items[i] = (X, y), see lockstep.sources.dataset."""
+        from .sources import dataset
+        return dataset(self, items, classes, lazy, loader)
+
+    def batches(self, batches, *, rows=None, classes=None, name=None):
+        """Data from batches (X, y), see lockstep.sources.batches."""
+        from .sources import batches as source
+        return source(self, batches, rows, classes, name)
+
+    def model(self, name: str, classes: int = 0, file=None):
+        """A network by its name, "lenet" or "resnet18", with so many classes (0: 10), or as many as a file of weights has."""
+        from .module import Model
+        if file is not None:
+            return Model(self, name, self.call(lib.ls_model_for_file, self._handle, name.encode(), os.fsencode(file)))
+        return Model(self, name, self.call(lib.ls_model_for, self._handle, name.encode(), classes or 10))
+
+    def read_picture(self, path, channels: int, height: int, width: int) -> numpy.ndarray:
+        """A PNG or JPEG file as uint8 (channels, height, width); channels 1 or 3. Raises Error: IO, BAD_FILE, UNSUPPORTED."""
+        pixels = numpy.empty((channels, height, width), numpy.uint8)
+        self.call(lib.ls_read_picture, self._handle, os.fsencode(path), channels, height, width, ffi.from_buffer("uint8_t[]", pixels))
+        return pixels
+
+    def file_model(self, path) -> str:
+        """The name of the model that a file of weights is of; "" where it says none."""
+        name = ffi.new("char[]", 256)
+        self.call(lib.ls_file_model, self._handle, os.fsencode(path), name, 256)
+        return text(name)
+
+    def file_fingerprint(self, path) -> str:
+        """Module.fingerprint of a file of weights."""
+        digits = ffi.new("char[]", 65)
+        self.call(lib.ls_file_fingerprint, self._handle, os.fsencode(path), digits)
+        return text(digits)
+
+
+def _after_fork():
+    for session in list(_open):
+        session._lock = threading.RLock()
+        session._forked = True
+        session._recordings.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

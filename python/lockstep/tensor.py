@@ -1,0 +1,227 @@
+"""Tensors: numbers on a device, or a computation that gives them."""
+import numpy
+
+from ._arguments import Options, Tensors
+from ._lockstep import ffi, lib
+from .devices import Device
+
+
+def floats(array) -> numpy.ndarray:
+    """As float32 in C order, itself where it is that. Takes other libraries' arrays by DLPack."""
+    if isinstance(array, Tensor):
+        return array.numpy()
+    if not isinstance(array, numpy.ndarray) and hasattr(array, "__dlpack__"):
+        array = numpy.from_dlpack(array.detach() if hasattr(array, "detach") else array)
+    return numpy.require(array, numpy.float32, "C")
+
+
+class Tensor:
+    """Float32 numbers in C order on a device; or a computation that gives them, which runs when somebody asks. The first size is that of
+    the images. Functions of this package and the operators + - * / @ ** make new ones.
+
+    It lives as long as Python knows it. One that a module's forward has made is of that forward alone."""
+
+    __slots__ = ("session", "_pointer", "_recorded", "__weakref__")
+    __array_priority__ = 1000
+
+    def __init__(self, session, pointer):
+        self.session, self._pointer = session, pointer
+        self._recorded = session._recordings[-1] if session._recordings else None
+        if self._recorded is None:
+            lib.ls_hold(pointer)
+
+    def __del__(self):
+        if getattr(self, "_recorded", self) is None:  # it was made whole
+            self.session._ended.append((0, lib.ls_drop, self._pointer, None))
+
+    @property
+    def _handle(self):
+        if self._recorded is not None and self._recorded.ended:
+            raise ReferenceError("the tensor was one of a module's forward, which is over; return it from there")
+        if self.session.closed:
+            raise ReferenceError("the tensor went with its session, which is closed")
+        return self._pointer
+
+    def __reduce__(self):
+        raise TypeError("a tensor cannot be pickled; its .numpy() can")
+
+    def _call(self, function, *args):
+        return self.session.call(function, self._handle, *args)
+
+    def _make(self, function, *args):
+        return self.session.make(function, self._handle, *args)
+
+    # ---- What it is ----
+
+    @property
+    def shape(self):
+        """Sizes, the images first; -1 for the images in a module's forward."""
+        return tuple(lib.ls_dim(self._handle, i) for i in range(lib.ls_rank(self._handle)))
+
+    @property
+    def ndim(self) -> int:
+        return lib.ls_rank(self._handle)
+
+    def __len__(self):
+        if not lib.ls_rank(self._handle):
+            raise TypeError("a single number has no len()")
+        return lib.ls_rows(self._handle)
+
+    @property
+    def device(self) -> Device:
+        return Device(self.session, lib.ls_device_of(self._handle))
+
+    def named(self, name: str) -> "Tensor":
+        """For messages; returns the tensor."""
+        self._call(lib.ls_named, name.encode())
+        return self
+
+    # ---- Its numbers ----
+
+    def numpy(self) -> numpy.ndarray:
+        """The numbers, copied to a new float32 array; waits for them."""
+        values = numpy.empty(self.shape, numpy.float32)
+        self._call(lib.ls_read, ffi.from_buffer("float[]", values), values.size)
+        return values
+
+    def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ValueError("a tensor's numbers are copied")
+        return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
+
+    def __dlpack__(self, **keywords):
+        """For torch.from_dlpack and the like: of a copy on the host."""
+        return self.numpy().__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def item(self) -> float:
+        """Of a tensor with one number."""
+        return self._call(lib.ls_item)
+
+    __float__ = item
+
+    def __repr__(self):
+        if self._recorded is not None or self.session.closed:
+            return f"<lockstep.Tensor of a {'forward' if self._recorded else 'closed session'}>"
+        return ffi.string(self._call(lib.ls_str)).decode()
+
+    # ---- Devices and rows ----
+
+    def to(self, device: Device) -> "Tensor":
+        """Itself where it lies there, else a copy."""
+        return self._make(lib.ls_to, device._c)
+
+    def clone(self, device: Device = None) -> "Tensor":
+        """A copy, on that device or its own."""
+        return self._make(lib.ls_clone, (device or self.device)._c)
+
+    def __getitem__(self, i) -> "Tensor":
+        """Row i, which shares the numbers."""
+        rows = len(self)
+        if isinstance(i, bool) or not hasattr(i, "__index__"):
+            raise TypeError(f"a row's number is asked for, not {i!r}; lockstep.slice cuts along the sizes behind the images")
+        if not -rows <= i.__index__() < rows:
+            raise IndexError(f"row {i} of {rows}")
+        return self._make(lib.ls_row, i.__index__() % rows)
+
+    def scatter(self, devices):
+        """The rows cut into one part for each device: a list."""
+        devices = self.session.devices(devices)
+        parts = ffi.new("ls_tensor *[]", len(devices))
+        with self.session._lock:
+            self._call(lib.ls_scatter, devices._c, parts)
+            return [wrapped(self.session, part) for part in parts]
+
+    def assign(self, other: "Tensor") -> "Tensor":
+        """Takes over the numbers of one of equal shape, from any device; returns the tensor."""
+        self._call(lib.ls_assign, other._handle)
+        return self
+
+    def add_to(self, other: "Tensor") -> "Tensor":
+        """self += other, on one device; returns the tensor."""
+        self._call(lib.ls_add_to, other._handle)
+        return self
+
+    # ---- Gradients ----
+
+    def track(self) -> "Tensor":
+        """Gradients are computed for it from now on (PyTorch's requires_grad_); returns the tensor."""
+        self._call(lib.ls_track)
+        return self
+
+    @property
+    def grad(self) -> "Tensor":
+        """The gradient: the sum over the images since the last update."""
+        return self._make(lib.ls_grad)
+
+    def clear_grad(self) -> None:
+        """Empties the gradient; of a network's parameter those of the whole network."""
+        self._call(lib.ls_clear_grad)
+
+    def backward(self, gradient: "Tensor" = None) -> None:
+        """From a loss, one number or one for each image; or from any computed tensor and its gradient. Through a network in training the
+        pass waits for Trainer.step."""
+        if gradient is None:
+            self._call(lib.ls_backward)
+        else:
+            self._call(lib.ls_backward_from, gradient._handle)
+
+    # ---- Arithmetic ----
+
+    def _with(self, function, other):
+        return made(function, self, other) if isinstance(other, Tensor) else NotImplemented
+
+    def __add__(self, other):
+        return self._with(lib.ls_add, other)
+
+    def __sub__(self, other):
+        return self._with(lib.ls_subtract, other)
+
+    def __mul__(self, other):
+        return made(lib.ls_scale, self, other) if isinstance(other, (int, float)) else self._with(lib.ls_multiply, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other):
+        return self._with(lib.ls_divide, other)
+
+    def __neg__(self):
+        return made(lib.ls_scale, self, -1.0)
+
+    def __abs__(self):
+        return made(lib.ls_abs, self)
+
+    def __pow__(self, exponent):
+        return made(lib.ls_power, self, exponent) if isinstance(exponent, (int, float)) else NotImplemented
+
+    def __matmul__(self, other):
+        return self._with(lib.ls_matmul, other)
+
+
+def wrapped(session, pointer):
+    """What C has returned, as Python's."""
+    if pointer == ffi.NULL:  # a failure would have been raised
+        raise RuntimeError("the library has returned no tensor, and no reason")
+    return Tensor(session, pointer)
+
+
+def made(function, *args):
+    """The tensor that an operation makes of its arguments, of which one is a tensor or a list of them."""
+    session, given = None, []
+    for argument in args:
+        if isinstance(argument, (Tensor, Tensors)) and argument.session is not session:
+            if session is not None:
+                raise ValueError("the tensors are of two sessions")
+            session = argument.session
+        if isinstance(argument, Tensor):
+            argument = argument._handle
+        elif isinstance(argument, (Options, Tensors)):
+            argument = argument.c
+        elif argument is None:
+            argument = ffi.NULL
+        given.append(argument)
+    if session is None:
+        raise ValueError("there is no tensor in the list")
+    return session.make(function, *given)

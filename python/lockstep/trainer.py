@@ -1,0 +1,159 @@
+"""Trainers: optimizers, schedules, groups, averages of the weights."""
+import contextlib
+import weakref
+from typing import Iterator, NamedTuple
+
+from ._arguments import enum, options
+from ._lockstep import ffi, lib
+from .module import Module
+
+
+class Report(NamedTuple):
+    """ls_report, of a finished step: the mean loss and the right images of its batch before the update; the gradient's norm with
+    clip_norm, else 0."""
+    step: int
+    loss: float
+    correct: int
+    rows: int
+    norm: float
+
+
+class DeviceTimes(NamedTuple):
+    """ls_device_times: seconds of a device so far."""
+    computing: float
+    reducing: float
+    waiting: float
+    idle: float
+    shards: int
+    images: int
+
+
+class Trainer:
+    """Updates a network by the gradients of backward().
+
+    optimizer: "sgd", "adam" or "adamw". schedule: "constant", "step", "cosine", "linear", "exponential", "one_cycle" or "warm_restarts",
+    with warmup, total, start_factor, end_factor, gamma, period, period_factor; steps, not epochs. clip_norm: a gradient with a larger norm
+    is scaled to it. full_batch: gradients are sums divided by this. ema: the decay of an average of the weights, for averaged(). 0 is the
+    usual value; lockstep.h (ls_optim) and lockstep_train.h have the formulas. Raises Error.
+
+    A network has one trainer: a new one ends the one before, with its moments."""
+
+    def __init__(self, net: Module, optimizer: str = "sgd", *, lr: float, momentum: float = 0.0, weight_decay: float = 0.0,
+                 nesterov: bool = False, schedule: str = "constant", warmup: int = 0, total: int = 0, beta1: float = 0.0,
+                 beta2: float = 0.0, eps: float = 0.0, clip_norm: float = 0.0, full_batch: int = 0, start_factor: float = 0.0,
+                 end_factor: float = 0.0, gamma: float = 0.0, period: int = 0, period_factor: int = 0, ema: float = 0.0,
+                 ema_warmup: bool = False):
+        how = options("ls_optim *", lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, schedule=schedule,
+                      warmup=warmup, total=total, beta1=beta1, beta2=beta2, eps=eps, clip_norm=clip_norm, full_batch=full_batch,
+                      start_factor=start_factor, end_factor=end_factor, gamma=gamma, period=period, period_factor=period_factor, ema=ema,
+                      ema_warmup=ema_warmup)
+        kind = enum("ls_optimizer", optimizer)
+        self.net, self.session = net, net.session
+        self._of = weakref.WeakSet()  # checkpoints
+        before = net._trainer and net._trainer()
+        if before is not None:
+            before.close()
+        self._pointer = self.session.call(lib.ls_trainer_new, net._handle, kind, how.c)
+        net.__dict__["_trainer"] = weakref.ref(self)
+
+    def __del__(self):
+        pointer = self.__dict__.pop("_pointer", None)
+        if pointer is not None:
+            self.session._ended.append((2, lib.ls_end, pointer, None))
+
+    def close(self) -> None:
+        """Ends it; the network may have another one."""
+        for checkpoints in list(self._of):
+            checkpoints.close()
+        pointer = self.__dict__.pop("_pointer", None)
+        if pointer is not None and not self.session.closed:
+            self.session.call(lib.ls_end, pointer)
+
+    @property
+    def _handle(self):
+        pointer = self.__dict__.get("_pointer")
+        if pointer is None or self.session.closed:
+            raise ReferenceError("the trainer has ended: its session is closed, or its network has another trainer")
+        return pointer
+
+    def __reduce__(self):
+        raise TypeError("a trainer cannot be pickled; lockstep.Checkpoints keeps it")
+
+    def _call(self, function, *args):
+        return self.session.call(function, self._handle, *args)
+
+    # ---- Steps ----
+
+    def step(self) -> None:
+        """The update from what backward() was called for since the last step. Returns at once; at most two steps are in flight. Raises
+        Error: STALE where that is nothing, NOT_FINITE of a step before."""
+        self._call(lib.ls_trainer_step)
+
+    def reports(self) -> Iterator[Report]:
+        """Of the steps that have finished and were not told yet, in order; up to 1024 are kept."""
+        report = ffi.new("ls_report *")
+        while self._call(lib.ls_trainer_next_report, report):
+            yield Report(report.step, report.loss, report.correct, report.rows, report.norm)
+
+    @property
+    def lr(self) -> float:
+        """The rate of the next step. Setting it puts another one where the option lr stood."""
+        return self._call(lib.ls_trainer_lr)
+
+    @lr.setter
+    def lr(self, value):
+        self._call(lib.ls_trainer_set_lr, value)
+
+    def set_group(self, pattern: str, *, lr: float = 0.0, weight_decay: float = 0.0, decay: bool = True, vectors: bool = False) -> None:
+        """Factors on the trainer's lr and weight_decay for the parameters that a pattern fits; 0 is 1, decay=False none. vectors: of them
+        only what has one dimension, biases and the weights of norms. Before the first step."""
+        group = options("ls_param_group *", lr=lr, weight_decay=weight_decay, no_decay=not decay, vectors=vectors)
+        self._call(lib.ls_trainer_set_group, pattern.encode(), group.c)
+
+    def check_batches(self, data) -> None:
+        """Refuses, before the first step, what the data's batches would make impossible. Raises Error."""
+        self._call(lib.ls_trainer_check_batches, data._handle)
+
+    # ---- Values ----
+
+    @contextlib.contextmanager
+    def averaged(self):
+        """with trainer.averaged(): the network has the averages of its weights, which the option ema keeps."""
+        self._call(lib.ls_trainer_use_average, True)
+        try:
+            yield self.net
+        finally:
+            if not self.session.closed:
+                self._call(lib.ls_trainer_use_average, False)
+
+    def remember(self) -> None:
+        """Remembers the network's values, the best so far, say."""
+        self._call(lib.ls_trainer_remember)
+
+    def recall(self) -> None:
+        """Goes back to them. Raises Error: STALE without any."""
+        self._call(lib.ls_trainer_recall)
+
+    def step_back(self) -> int:
+        """After a loss that was not finite: back to the last good values; how many updates are behind them. Raises Error: STALE."""
+        step = ffi.new("int64_t *")
+        self._call(lib.ls_trainer_step_back, step)
+        return step[0]
+
+    def verify(self) -> None:
+        """Between backward and step: compares what all devices compute, bit by bit. Raises Error: DIFFERS."""
+        self._call(lib.ls_trainer_verify)
+
+    # ---- What it costs ----
+
+    def device_times(self, i: int = 0) -> DeviceTimes:
+        """Of the i-th of the network's devices."""
+        times = ffi.new("ls_device_times *")
+        self._call(lib.ls_trainer_device_times, i, times)
+        return DeviceTimes(*(getattr(times, name) for name in DeviceTimes._fields))
+
+    def memory_needed(self, data) -> int:
+        """Bytes of the host's memory that training over the data holds at once."""
+        needed = ffi.new("int64_t *")
+        self._call(lib.ls_trainer_memory_needed, data._handle, needed)
+        return needed[0]
