@@ -4,7 +4,7 @@ from ._lockstep import ffi, lib
 
 def text(pointer):
     """A C string as Python's; None of NULL."""
-    return None if pointer == ffi.NULL else ffi.string(pointer).decode()
+    return None if pointer == ffi.NULL else ffi.string(pointer).decode(errors="replace")
 
 
 def _word(enumerator, prefix):
@@ -13,9 +13,8 @@ def _word(enumerator, prefix):
 
 
 def _words_of(name):
-    named = ffi.typeof(name).relements
     prefix = "ISA_" if name == "ls_isa" else "CONV_" if name == "ls_algorithm" else ""
-    return {_word(enumerator, prefix): number for enumerator, number in named.items()}
+    return {_word(enumerator, prefix): number for number, enumerator in sorted(ffi.typeof(name).elements.items())}
 
 
 _WORDS = {name: _words_of(name)
@@ -94,7 +93,8 @@ def names(given):
     if isinstance(given, str):
         given = [given]
     kept = [ffi.new("char[]", one.encode()) for one in given]
-    return ffi.new("char *[]", kept + [ffi.NULL]), kept
+    c = ffi.new("char *[]", kept + [ffi.NULL])
+    return c, [c, kept]
 
 
 def tensor(value, name, may_lack=False):

@@ -3,6 +3,11 @@ import os
 import sys
 
 
+def program():
+    """Its path."""
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "lockstep")
+
+
 def main():
-    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "lockstep")
-    os.execv(program, ["lockstep", *sys.argv[1:]])
+    """Becomes the program, with this one's arguments."""
+    os.execv(program(), ["lockstep", *sys.argv[1:]])

@@ -21,7 +21,7 @@ def _notes(given):
     c = ffi.new("ls_note[]", len(given) + 1)
     for i in range(len(given)):
         c[i].name, c[i].value = kept[2 * i], kept[2 * i + 1]
-    return c, kept
+    return c, [c, kept]
 
 
 class Checkpoints:
@@ -78,7 +78,8 @@ class Checkpoints:
         self._call(lib.ls_checkpoint_wait)
 
     def load(self) -> Optional[Checkpoint]:
-        """Brings network, trainer and data to the newest whole one; None where there is none. Raises Error: CHANGED."""
+        """Brings network, trainer and data to the newest whole one; None where there is none. The network must know its images' shape
+        (initialize's like). Raises Error: CHANGED, SHAPE_UNKNOWN."""
         loaded = ffi.new("ls_checkpoint *")
         if not self._call(lib.ls_checkpoint_load, loaded):
             return None

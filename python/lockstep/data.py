@@ -102,7 +102,7 @@ class Data:
         self._left = False
 
     def _next(self, batch):
-        with self.session._lock:
+        with self.session._shared.lock:
             if not self._call(lib.ls_data_next, batch):
                 return None
             self._epoch = batch.epoch
@@ -112,7 +112,7 @@ class Data:
 
     def __len__(self):
         """Batches of an epoch, the partial last one included."""
-        return lib.ls_data_batches(self._handle)
+        return self._call(lib.ls_data_batches)
 
     def seek(self, epoch: int, batch: int = 0) -> None:
         """Continues at that batch of that epoch, both from 0."""
@@ -124,9 +124,10 @@ class Data:
     @property
     def rows(self) -> int:
         """Images."""
-        return lib.ls_data_rows(self._handle)
+        return self._call(lib.ls_data_rows)
 
     def about(self) -> DataInfo:
+        """Sizes of the images, and how many."""
         info = ffi.new("ls_data_info *")
         self._call(lib.ls_data_about, info)
         return DataInfo(*(getattr(info, name) for name in DataInfo._fields))

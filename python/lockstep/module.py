@@ -158,7 +158,7 @@ class Module:
 
     def _new(self, session):
         handle = ffi.new_handle(weakref.ref(self))
-        session._kept.append(handle)
+        session._shared.kept.append(handle)
         return session.call(lib.ls_block, session._handle, lib.py_forward, handle)
 
     @property
@@ -186,7 +186,7 @@ class Module:
 
         devices: as Session.devices makes them, or their names; None: all GPUs, else all cores. init: "normal", "normal:0.01" (the
         deviation), "xavier" or "he"; biases are 0, and norms begin at 1 and 0. like: data of the shape to come; without them the first
-        images tell it. force: also what has values already. session: where devices do not say it. Raises Error."""
+        images tell it. force: what has values already gets new ones. session: where devices do not say it. Raises Error."""
         if session is None:
             found = getattr(devices, "session", None) or getattr(like, "session", None)
             session = self._bound[0] if self._is_bound() and found is None else found

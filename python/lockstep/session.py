@@ -28,9 +28,22 @@ class Error(Exception):
         return Error, (self.status.value, str(self))
 
 
-def _close(handle, kept):
-    lib.ls_close(handle)
-    kept.clear()
+class _Shared:
+    """What a session and its end have in common."""
+
+    def __init__(self):
+        self.lock = threading.RLock()
+        self.kept = []  # what C points to until the session ends
+        self.forked = False  # it is another process's
+
+
+def _close(handle, shared):
+    if shared.forked:
+        lib.ls_close(handle)  # which leaves all as it is
+        return
+    with shared.lock:  # a daemon's thread may be at work when Python ends
+        lib.ls_close(handle)
+    shared.kept.clear()
 
 
 class Session:
@@ -47,17 +60,15 @@ class Session:
                  in_flight: int = 0, host_sums: bool = False):
         opened = options("ls_options *", seed=seed, shard=shard, isa=isa, conv=conv, dtype=dtype, balance=balance, in_flight=in_flight,
                          host_sums=host_sums)
-        self._lock = threading.RLock()
+        self._shared = _Shared()
         self._raised = None  # by a function of the user's that the library called
         self._recordings = []  # modules' forwards that are running, the innermost last
         self._filling = False  # a function that makes a batch is at work
         self._ended = collections.deque()  # (order, C's function, handle, what it needs): of objects that Python has let go of
-        self._kept = []  # what C points to until the session ends
-        self._forked = False
         self._handle = lib.ls_open(opened.c)
         if self._handle == ffi.NULL:
             raise MemoryError("no memory for a session")
-        self._close = weakref.finalize(self, _close, self._handle, self._kept)
+        self._close = weakref.finalize(self, _close, self._handle, self._shared)
         _open.add(self)
         try:
             self._check()
@@ -69,7 +80,7 @@ class Session:
 
     def call(self, function, *args):
         """Calls a C function of the library, which may fail: that is raised, and the session goes on."""
-        with self._lock:
+        with self._shared.lock:
             self._begin()
             result = function(*args)
             if lib.ls_failed(self._handle):
@@ -79,13 +90,13 @@ class Session:
     def make(self, function, *args):
         """Calls one that makes a tensor."""
         from .tensor import wrapped
-        with self._lock:  # until Python holds it
+        with self._shared.lock:  # until Python holds it
             return wrapped(self, self.call(function, *args))
 
     def _begin(self):
         if not self._close.alive:
             raise Error(Status.BAD_ARGUMENT, "the session is closed, and what was made from it went with it")
-        if self._forked:
+        if self._shared.forked:
             raise Error(Status.BAD_ARGUMENT, "the session belongs to the process that has opened it; open one in this process")
         if self._filling:
             raise Error(Status.BAD_ARGUMENT, "a function that makes a batch must not use the session")
@@ -129,8 +140,8 @@ class Session:
 
     def close(self) -> None:
         """Waits, and ends the session and everything made from it. Raises a failure of work that nobody has waited for."""
-        with self._lock:
-            if self.closed or self._forked:
+        with self._shared.lock:
+            if self.closed or self._shared.forked:
                 return
             lib.ls_wait(self._handle)
             try:
@@ -316,9 +327,8 @@ class Session:
 
 def _after_fork():
     for session in list(_open):
-        session._lock = threading.RLock()
-        session._forked = True
-        session._recordings.clear()
+        session._shared.lock = threading.RLock()
+        session._shared.forked = True
 
 
 os.register_at_fork(after_in_child=_after_fork)

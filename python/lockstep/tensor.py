@@ -56,20 +56,20 @@ class Tensor:
     @property
     def shape(self):
         """Sizes, the images first; -1 for the images in a module's forward."""
-        return tuple(lib.ls_dim(self._handle, i) for i in range(lib.ls_rank(self._handle)))
+        return tuple(self._call(lib.ls_dim, i) for i in range(self.ndim))
 
     @property
     def ndim(self) -> int:
-        return lib.ls_rank(self._handle)
+        return self._call(lib.ls_rank)
 
     def __len__(self):
-        if not lib.ls_rank(self._handle):
+        if not self.ndim:
             raise TypeError("a single number has no len()")
-        return lib.ls_rows(self._handle)
+        return self._call(lib.ls_rows)
 
     @property
     def device(self) -> Device:
-        return Device(self.session, lib.ls_device_of(self._handle))
+        return Device(self.session, self._call(lib.ls_device_of))
 
     def named(self, name: str) -> "Tensor":
         """For messages; returns the tensor."""
@@ -80,7 +80,7 @@ class Tensor:
 
     def numpy(self) -> numpy.ndarray:
         """The numbers, copied to a new float32 array; waits for them."""
-        values = numpy.empty(self.shape, numpy.float32)
+        values = numpy.empty([max(size, 0) for size in self.shape], numpy.float32)
         self._call(lib.ls_read, ffi.from_buffer("float[]", values), values.size)
         return values
 
@@ -130,7 +130,7 @@ class Tensor:
         """The rows cut into one part for each device: a list."""
         devices = self.session.devices(devices)
         parts = ffi.new("ls_tensor *[]", len(devices))
-        with self.session._lock:
+        with self.session._shared.lock:
             self._call(lib.ls_scatter, devices._c, parts)
             return [wrapped(self.session, part) for part in parts]
 

@@ -1,0 +1,211 @@
+"""Training: loops, one line, optimizers, averages, checkpoints, and the program's fingerprint."""
+import gc
+import subprocess
+
+import numpy
+import pytest
+
+import lockstep as ls
+from conftest import CLASSES, bright_quarters, run_python, small_network
+
+
+@pytest.fixture
+def data(s):
+    return s.arrays(*bright_quarters(96), batch=32, shuffle=True)
+
+
+def trained(s, data, devices, epochs=3, **optim):
+    net = small_network().initialize(s.devices(devices), init="he")
+    trainer = ls.Trainer(net, **({"lr": 0.1, "momentum": 0.9} | optim))
+    for _ in range(epochs):
+        for X, y in data:
+            ls.cross_entropy(net(X), y).backward()
+            trainer.step()
+    return net, trainer
+
+
+def test_the_books_loop_learns_with_equal_bits_on_any_devices():
+    prints = []
+    for devices in ("cpu:0", "cpu:0-2"):
+        with ls.Session(seed=1, shard=8) as s:
+            data = s.arrays(*bright_quarters(96), batch=32, shuffle=True)
+            net, _ = trained(s, data, devices)
+            prints.append(net.fingerprint())
+            assert net.accuracy(data) > 0.9
+    assert prints[0] == prints[1]
+
+
+def test_fit(s, data):
+    net = small_network().initialize("cpu:0", session=s, init="he")
+    seen = []
+    history = ls.fit(net, data, s.arrays(*bright_quarters(40, seed=1)), epochs=3, lr=0.1, momentum=0.9, schedule="cosine", each=seen.append)
+    assert history == seen and [epoch.epoch for epoch in history] == [0, 1, 2]
+    assert history[-1].loss < history[0].loss and history[-1].test.accuracy > 0.9 and history[-1].accuracy > 0.8
+    assert str(history[0]).startswith("epoch 1: loss ")
+    with pytest.raises(TypeError, match="lr are the trainer's"):
+        ls.fit(net, data, epochs=1, trainer=ls.Trainer(net, lr=0.1), lr=0.2)
+    assert len(ls.fit(net, data, epochs=5, lr=0.01, each=lambda epoch: True)) == 1
+    targets = s.arrays(numpy.random.default_rng(0).normal(size=(32, 3)), numpy.ones((32, 2)))
+    line = ls.nn.Linear(2).initialize("cpu:0", session=s)
+    history = ls.fit(line, targets, targets, epochs=20, lr=0.3, loss=ls.mse)
+    assert history[-1].test.loss < 0.2 * history[0].test.loss
+
+
+def test_fit_shows_a_bar(s, data, capsys):
+    pytest.importorskip("tqdm")
+    net = small_network().initialize("cpu:0", session=s, init="he")
+    ls.fit(net, data, epochs=1, lr=0.1, progress=True)
+    assert "epoch 1: loss" in capsys.readouterr().err
+
+
+def test_the_same_fingerprint_as_the_programs():
+    from lockstep._command import program
+    args = ["train", "--epochs", "1", "--init", "xavier", "--limit", "2560"]
+    try:
+        with ls.Session() as s:
+            train = s.data("fashion-mnist", "train", shuffle=True, limit=2560)
+            net = s.model("lenet").initialize("cpu:0", init="xavier")
+            ls.fit(net, train, epochs=1, lr=0.2)
+            mine = net.fingerprint()
+    except ls.Error as error:
+        pytest.skip(f"no Fashion-MNIST: {error}")
+    told = subprocess.run([program(), *args], capture_output=True, text=True, timeout=100, check=True).stdout
+    assert f"fingerprint: {mine}" in told
+
+
+def test_optimizers_and_options(s, data):
+    for optimizer, options in (("adam", {}), ("adamw", {"weight_decay": 0.1, "clip_norm": 1.0}), ("sgd", {"nesterov": True})):
+        data.seek(0)
+        net, trainer = trained(s, data, "cpu:0", epochs=1, optimizer=optimizer, momentum=0.9 if optimizer == "sgd" else 0.0, lr=0.01, **options)
+        s.wait()
+        reports = list(trainer.reports())
+        assert [report.step for report in reports] == [1, 2, 3] and (reports[0].norm > 0) == ("clip_norm" in options)
+        assert not list(trainer.reports())
+    assert trainer.device_times(0).shards > 0 and trainer.memory_needed(data) > 1000
+    with pytest.raises(ValueError, match="'sgd', 'adam', 'adamw'"):
+        ls.Trainer(net, "lion", lr=1)
+    assert trainer.lr == 0.01
+    with pytest.raises(ls.Error):
+        ls.Trainer(net, lr=-1)
+
+
+def test_rates_and_groups(s, data):
+    net = small_network().initialize("cpu:0", session=s, like=data)
+    trainer = ls.Trainer(net, lr=0.5, schedule="linear", end_factor=0.5, total=4)
+    trainer.set_group("0.*", lr=0.0001)
+    trainer.set_group("*", decay=False, vectors=True)
+    trainer.check_batches(data)
+    before, rates = net["0.weight"].numpy(), []
+    for X, y in data:
+        rates.append(trainer.lr)
+        ls.cross_entropy(net(X), y).backward()
+        trainer.step()
+    assert rates == [0.5, 0.4375, 0.375]
+    trainer.lr = 0.25
+    assert trainer.lr == 0.25 * 0.625
+    assert numpy.abs(net["0.weight"].numpy() - before).max() < 1e-3
+
+
+def test_averages_and_memory_of_values(s, data):
+    net = small_network().initialize("cpu:0", session=s, init="he", like=data)
+    trainer = ls.Trainer(net, lr=0.1, ema=0.5)
+    trainer.remember()
+    remembered = net.checksum()
+    for X, y in data:
+        ls.cross_entropy(net(X), y).backward()
+        trainer.verify()
+        trainer.step()
+    own = net.checksum()
+    with trainer.averaged() as averaged:
+        assert averaged is net and net.checksum() != own
+    assert net.checksum() == own
+    trainer.recall()
+    assert net.checksum() == remembered
+    with pytest.raises(ls.Error) as failure:
+        trainer.step()
+    assert failure.value.status == "STALE"
+
+
+def test_what_is_not_finite(s):
+    x = numpy.full((16, 3), 1e30)
+    x[:8] = 1
+    net = ls.nn.Sequential(ls.nn.Linear(4), ls.nn.Power(4)).initialize("cpu:0", session=s, init="xavier")
+    data = s.arrays(x, numpy.arange(16) % 4, batch=8)
+    trainer = ls.Trainer(net, lr=0.01)
+    with pytest.raises(ls.Error) as failure:
+        for X, y in data:
+            ls.cross_entropy(net(X), y).backward()
+            trainer.step()
+        s.wait()
+    assert failure.value.status == "NOT_FINITE"
+    assert trainer.step_back() == 0 and numpy.isfinite(net["0.weight"].numpy()).all()
+
+
+def test_a_new_trainer_ends_the_one_before(s, data):
+    net = small_network().initialize("cpu:0", session=s, like=data)
+    first = ls.Trainer(net, lr=0.1)
+    second = ls.Trainer(net, "adam", lr=0.01)
+    with pytest.raises(ReferenceError, match="the trainer has ended"):
+        first.step()
+    del second
+    gc.collect()
+    third = ls.Trainer(net, lr=0.1)
+    third.close()
+    third.close()
+    ls.fit(net, data, epochs=1, lr=0.1)
+    ls.fit(net, data, epochs=1, lr=0.1)
+
+
+def run(folder, epochs, stop_after=None):
+    with ls.Session(seed=1, shard=16) as s:
+        data = s.arrays(*bright_quarters(96), batch=32, shuffle=True)
+        net = small_network().initialize("cpu:0", session=s, init="he", like=data)
+        trainer = ls.Trainer(net, "adam", lr=0.01)
+        lines = []
+        with ls.Checkpoints(trainer, data, folder, settings={"my": "run"}, told=lines.append) as kept:
+            found = kept.load() if kept.found else None
+            note = kept.note("why") if found else None
+            epoch = found.epoch + (found.batch == len(data)) if found else 0
+            steps = found.step if found else 0
+            while epoch < epochs:
+                for X, y in data:
+                    ls.cross_entropy(net(X), y).backward()
+                    trainer.step()
+                    steps += 1
+                    if steps == stop_after:
+                        kept.save({"why": "stopped"})
+                        kept.wait()
+                        return None, None
+                epoch += 1
+            return net.fingerprint(), note
+
+
+def test_checkpoints_go_on_with_the_same_bits(tmp_path):
+    if "not" in ls.features().split("fingerprints:")[1].splitlines()[0]:
+        pytest.skip("built without fingerprints")
+    whole, _ = run(tmp_path / "whole", 3)
+    run(tmp_path / "parts", 3, stop_after=4)  # in the midst of the second epoch
+    again, note = run(tmp_path / "parts", 3)
+    assert again == whole and note == "stopped"
+    with ls.Session(seed=1, shard=16) as s:
+        data = s.arrays(*bright_quarters(96), batch=32)
+        net = small_network().initialize("cpu:0", session=s, init="he", like=data)
+        trainer = ls.Trainer(net, "adam", lr=0.02)
+        kept = ls.Checkpoints(trainer, data, tmp_path / "parts", allow_changed=["shuffle"])
+        with pytest.raises(ls.Error) as failure:
+            kept.load()
+        assert failure.value.status == "CHANGED" and "lr" in kept.differing()
+        with pytest.raises(ls.Error) as failure:
+            ls.Checkpoints(trainer, data, tmp_path / "parts")
+        assert failure.value.status in ("BUSY", "BAD_ARGUMENT")
+        trainer.close()
+        with pytest.raises(ReferenceError, match="closed"):
+            kept.save()
+
+
+def test_the_command():
+    from lockstep._command import program
+    out = subprocess.run([program(), "--version"], capture_output=True, text=True, check=True).stdout
+    assert out.startswith(f"lockstep {ls.__version__}")
+    out, _ = run_python("import sys; from lockstep._command import main; sys.argv = ['lockstep', '--version']; main()")
+    assert out.startswith("lockstep ")
