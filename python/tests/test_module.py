@@ -225,8 +225,14 @@ def test_state(s, data, tmp_path):
     if "ONNX files: not" not in ls.features():
         net.export_onnx(tmp_path / "net.onnx")
         assert (tmp_path / "net.onnx").stat().st_size > 100
+
+
+def test_files_are_read_by_others(s, data, tmp_path):
     safetensors = pytest.importorskip("safetensors.numpy")
-    assert sorted(safetensors.load_file(path)) == sorted(state)
+    net = small_network().initialize("cpu:0", session=s, like=data)
+    net.save(tmp_path / "net.safetensors")
+    loaded, state = safetensors.load_file(tmp_path / "net.safetensors"), net.state_dict()
+    assert loaded.keys() == state.keys() and all(numpy.array_equal(loaded[name], state[name]) for name in state)
 
 
 def test_evaluation(s, data):
