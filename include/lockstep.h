@@ -337,6 +337,11 @@ typedef struct ls_init {
  * BatchNorm 1 and 0, running statistics 0 and 1. `init` may be NULL. */
 ls_status ls_module_initialize(ls_module *net, ls_devices devices, const ls_init *init);
 
+/* Ends the network's values before their scope is left; it waits. What was made with them is LS_STALE from now on, and
+ * the network may be initialized again. LS_BAD_ARGUMENT where it has a trainer, which ls_end ends; nothing without
+ * values. */
+ls_status ls_module_end(ls_module *net);
+
 /* A parameter as it is on one of the network's devices, or on the host: to be read, printed, and for ls_grad. */
 ls_tensor *ls_module_param(ls_module *net, const char *name, ls_device device);
 

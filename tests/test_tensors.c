@@ -494,6 +494,40 @@ static void data_ends(void **state)
     assert_int_equal(c.alive, 0);
 }
 
+static void values_end(void **state)
+{
+    (void)state;
+    counted c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    ls_session *s = ls_open(&(ls_options){.allocator = &(ls_allocator){count_allocate, count_release, &c}});
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, 3)));
+    long alive = 0;
+    assert_int_equal(ls_module_end(net), LS_OK); /* which has none */
+    for (int round = 0; round < 12; round++) {
+        int scope = ls_enter(s);
+        ls_module_initialize(net, test_cpus(2), NULL);
+        ls_tensor *y = ls_module_infer(net, ls_zeros(s, LS_SHAPE(2, 1, 4, 4)));
+        ls_tensor *weight = ls_module_param(net, "1.weight", ls_cpu(0));
+        assert_int_equal(ls_dim(weight, 1), 16);
+        ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+        assert_int_equal(ls_module_end(net), LS_BAD_ARGUMENT);
+        assert_caught(s, LS_BAD_ARGUMENT, "ls_module_end: the network has a trainer; ls_end ends it");
+        assert_int_equal(ls_end(trainer), LS_OK);
+        assert_int_equal(ls_module_end(net), LS_OK);
+        ls_tensor *stale[] = {y, weight};
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(ls_read(stale[i], (float[48]){0}, i ? 48 : 6), LS_STALE);
+            assert_true(ls_catch(s, LS_STALE));
+        }
+        ls_leave(s, scope);
+        if (round == 3)
+            alive = test_alive(&c);
+    }
+    assert_true(test_alive(&c) <= alive + 2); /* names are kept, and lists that have grown */
+    assert_int_equal(ls_module_end(NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_close(s), LS_OK);
+    assert_int_equal(c.alive, 0);
+}
+
 /* A loop that draws by a new key each time holds no more after it; a copy bears the name on. */
 static void names_go_with_their_tensors(void **state)
 {
@@ -546,6 +580,7 @@ int main(void)
         cmocka_unit_test(batches_are_scopes),
         cmocka_unit_test(held_tensors),
         cmocka_unit_test(data_ends),
+        cmocka_unit_test(values_end),
         cmocka_unit_test(names_go_with_their_tensors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

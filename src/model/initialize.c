@@ -323,6 +323,23 @@ ls_status ls_module_initialize(ls_module *net, ls_devices devices, const ls_init
     return LS_OK;
 }
 
+ls_status ls_module_end(ls_module *net)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!net || ls_context_is_parents(&net->session->context))
+        return LS_BAD_ARGUMENT;
+    ls_session *session = net->session;
+    if (!net->network)
+        return ls_status_of(session);
+    ls_wait(session);
+    const ls_owned *entry = ls_owned_alone(session, net->network);
+    if (!entry)
+        return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_module_end: the network has a trainer; ls_end ends it");
+    ls_scopes_forget(session, entry);
+    ls_release_one(session, entry);
+    return ls_status_of(session);
+}
+
 ls_shape ls_module_images_shape(const ls_module *net)
 {
     LS_OWN_ENVIRONMENT;

@@ -583,7 +583,8 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     trainer->n_moments = ls_optimizer_moments(kind, options);
     pthread_mutex_init(&trainer->lock, NULL);
     network->gradient = gradient;
-    network->trainer = ls_own(network->session, trainer, free_trainer); /* the session frees it before the network */
+    network->trainer =
+        ls_own_of(network->session, trainer, network, free_trainer); /* the session frees it before the network */
     return network->trainer;
 }
 
