@@ -1,6 +1,7 @@
 """Writes what the package takes from the C headers, while it is built:
 
     _lockstep.c             the module that calls the library, by cffi
+    status.py               the names of ls_status
     functional.py           a Python function for each operation of lockstep_nn.h
     nn/layers.py            a class for each layer of it
 
@@ -20,5 +21,6 @@ if __name__ == "__main__":
     out = Path(sys.argv[2])
     (out / "nn").mkdir(parents=True, exist_ok=True)
     binding.write(read, out / "_lockstep.c")
+    (out / "status.py").write_text(python.status(read))
     (out / "functional.py").write_text(python.functional(read))
     (out / "nn" / "layers.py").write_text(python.layers(read))

@@ -207,3 +207,11 @@ def layers(read):
                                  f'("{function.name}", {argument})' if argument else f'("{function.name}",)', argument))
     text.append(f"\n__all__ = {sorted(names)!r}\n")
     return "\n".join(text)
+
+
+def status(read):
+    """The names of what may go wrong."""
+    names = [name[3:] for name in read.enums["ls_status"]]
+    return ('"""What may go wrong. Made by python/generate from lockstep.h."""\nimport enum\n\n\nclass Status(str, enum.Enum):\n'
+            '    """What went wrong: ls_status of lockstep.h. Each equals its name: Status.NO_DEVICE == "NO_DEVICE"."""\n\n'
+            + "".join(f'    {name} = "{name}"\n' for name in names))

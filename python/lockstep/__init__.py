@@ -18,7 +18,8 @@ from .fitting import Epoch, fit
 from .functional import *  # noqa: F401,F403: a function for each operation of lockstep_nn.h
 from .functional import __all__ as _operations
 from .module import Metrics, Module, Parameter
-from .session import Error, Session, Status
+from .session import Error, Session
+from .status import Status
 from .tensor import Tensor
 from .trainer import Report, Trainer
 

@@ -1,6 +1,8 @@
 """Data sets, batch by batch."""
+from __future__ import annotations
+
 import os
-from typing import NamedTuple
+from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy
 
@@ -72,7 +74,7 @@ class Data:
     def __del__(self):
         session = getattr(self, "session", None)
         if session is not None:
-            session._ended.append((3, lib.ls_end, self._pointer, self._kept))
+            session._ended.append((4, lib.ls_end, self._pointer, self._kept))
 
     @property
     def _handle(self):
@@ -85,7 +87,7 @@ class Data:
 
     # ---- Batches ----
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Tuple[Any, Any]]:
         if self._left:
             self.seek(self._epoch + 1, 0)
         return self._batches()
@@ -110,7 +112,7 @@ class Data:
             y = None if batch.y == ffi.NULL else wrapped(self.session, batch.y)
         return inputs if len(inputs) > 1 else inputs[0], y
 
-    def __len__(self):
+    def __len__(self) -> int:
         """Batches of an epoch, the partial last one included."""
         return self._call(lib.ls_data_batches)
 
@@ -137,7 +139,7 @@ class Data:
         """0 without labels."""
         return self.about().classes
 
-    def class_name(self, label: int):
+    def class_name(self, label: int) -> Optional[str]:
         """None where it has none."""
         return text(self._call(lib.ls_data_class, label))
 
@@ -157,9 +159,9 @@ class Data:
         self._call(lib.ls_data_count, counts)
         return DataCounts(*(getattr(counts, name) for name in DataCounts._fields))
 
-    def doubts(self, test: "Data" = None):
+    def doubts(self, test: Optional[Data] = None) -> List[str]:
         """What looks like a mistake in these data for training, and in those for tests: a list of lines."""
-        lines = []
+        lines: List[str] = []
         told, user = _telling(lines.append)
         self._call(lib.ls_data_doubts, ffi.NULL if test is None else test._handle, told, user)
         return lines
@@ -174,11 +176,11 @@ class Data:
 
     # ---- Before the first batch ----
 
-    def hold_out(self, images: int) -> "Data":
+    def hold_out(self, images: int) -> Data:
         """Takes so many images out, for validation, and returns them as data of their own."""
         return Data(self.session, self._call(lib.ls_data_hold_out, images), self._kept)
 
-    def set_labels(self, labels, classes: int = None) -> "Data":
+    def set_labels(self, labels, classes: Optional[int] = None) -> Data:
         """Labels of all images in file order, whole numbers from 0 on; classes None: one more than the largest. Returns the data."""
         labels = numpy.require(labels, numpy.int32, "C")
         if classes is None:
@@ -186,13 +188,13 @@ class Data:
         self._call(lib.ls_data_set_labels, ffi.from_buffer("int32_t[]", labels), labels.size, classes)
         return self
 
-    def set_targets(self, targets) -> "Data":
+    def set_targets(self, targets) -> Data:
         """Targets (rows, ...) of all images in file order, in place of labels. Returns the data."""
         targets = floats(targets)
         self._call(lib.ls_data_set_targets, ffi.from_buffer("float[]", targets), shape(targets.shape))
         return self
 
-    def add_input(self, values) -> "Data":
+    def add_input(self, values) -> Data:
         """A further input (rows, ...) of a network that takes several. Returns the data."""
         values = floats(values)
         self._call(lib.ls_data_add_input, ffi.from_buffer("float[]", values), shape(values.shape))

@@ -1,8 +1,10 @@
 """Networks and their parts. A module is a description until initialize gives it to a session; then it is that session's until that ends."""
+from __future__ import annotations
+
 import inspect
 import os
 import weakref
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy
 
@@ -10,7 +12,8 @@ from ._arguments import Options, enum, names, options, shape, sizes, tensors, te
 from ._lockstep import ffi, lib
 from .data import Data
 from .devices import Device, Devices
-from .session import Error, Status
+from .session import Error, Session
+from .status import Status
 from .tensor import Tensor, floats, wrapped
 
 
@@ -85,10 +88,23 @@ class Module:
 
     Parameters are named as in PyTorch by their path: "0.conv.weight". A module that has several places has one set of parameters."""
 
+    _children: Dict[str, Module]
+    _bound: Any  # (session, its module)
+    _place: Any  # (a weak reference to the parent, the name there): the first
+    _further: Any  # arguments of the call at hand behind the first
+    _devices: Any
+    _trainer: Any  # a weak reference
+    _shown: str  # in its repr
+
     def __new__(cls, *args, **keywords):
         self = super().__new__(cls)
         self.__dict__.update(_children={}, _bound=None, _place=None, _further=None, _devices=None, _trainer=None, _shown="")
         return self
+
+    def __del__(self):
+        if self.__dict__.get("_devices") is not None:  # it has values
+            session, pointer = self._bound
+            session._ended.append((3, lib.ls_module_end, pointer, None))
 
     def forward(self, x: Tensor) -> Tensor:
         """What it makes of its input; of a network with several inputs they are further arguments."""
@@ -123,11 +139,11 @@ class Module:
         if child._place is None:
             child.__dict__["_place"] = (weakref.ref(self), name)
 
-    def children(self) -> Dict[str, "Module"]:
+    def children(self) -> Dict[str, Module]:
         """The parts, by name."""
         return dict(self._children)
 
-    def modules(self):
+    def modules(self) -> Iterator[Tuple[str, Module]]:
         """(path, module) of this module and all its parts."""
         yield from self._modules("")
 
@@ -170,7 +186,7 @@ class Module:
         return self._bound[0]
 
     @property
-    def session(self):
+    def session(self) -> Session:
         """That it belongs to. Raises Error: NOT_INITIALIZED without one."""
         return self._session
 
@@ -181,7 +197,7 @@ class Module:
     def _call(self, function, *args):
         return self._session.call(function, self._handle, *args)
 
-    def initialize(self, devices=None, *, init: str = "normal", like: Optional[Data] = None, force: bool = False, session=None) -> "Module":
+    def initialize(self, devices=None, *, init: str = "normal", like: Optional[Data] = None, force: bool = False, session=None) -> Module:
         """Gives the module to the session of the devices, and its parameters their values; returns the module.
 
         devices: as Session.devices makes them, or their names; None: all GPUs, else all cores. init: "normal", "normal:0.01" (the
@@ -227,8 +243,14 @@ class Module:
         session = self._session
         given = [x if isinstance(x, Tensor) else session.tensor(x) for x in inputs]
         if len(given) == 1:
-            return session.make(one, self._handle, given[0]._handle)
-        return session.make(several, self._handle, tensors(given).c, len(given))
+            return self._values(one, given[0]._handle)
+        return self._values(several, tensors(given).c, len(given))
+
+    def _values(self, function, *args):
+        """A tensor that needs the network's values, and so the network."""
+        made = self._session.make(function, self._handle, *args)
+        made._needs = self
+        return made
 
     def _called(self, x, *further, **keywords):
         parent, name = self._caller()
@@ -284,7 +306,7 @@ class Module:
     def param(self, name: str, device: Optional[Device] = None) -> Tensor:
         """A parameter as it is on a device, the first unless said otherwise: to be read, and for .grad."""
         where = device if device is not None else self._devices[0] if self._devices else self._session.host()
-        return self._session.make(lib.ls_module_param, self._handle, name.encode(), where._c)
+        return self._values(lib.ls_module_param, name.encode(), where._c)
 
     def __getitem__(self, name: str) -> Tensor:
         """net["fc.weight"]: a parameter, as param."""
@@ -315,7 +337,7 @@ class Module:
         for name, values in arrays.items():
             self._call(lib.ls_module_write_parameter, name.encode(), ffi.from_buffer("float[]", values), values.size)
 
-    def freeze(self, pattern: str = "*", frozen: bool = True) -> "Module":
+    def freeze(self, pattern: str = "*", frozen: bool = True) -> Module:
         """What the pattern fits ("layer1.*") trains no more; frozen=False: the way back. Before a trainer is made; returns the module."""
         self._call(lib.ls_module_freeze, pattern.encode(), frozen)
         return self
@@ -496,7 +518,7 @@ class ModuleList(Module):
         for module in modules:
             self.append(module)
 
-    def append(self, module) -> "ModuleList":
+    def append(self, module) -> ModuleList:
         """Behind the others; a function becomes a Function."""
         self._add(str(len(self._children)), _part(module))
         return self
@@ -507,7 +529,7 @@ class ModuleList(Module):
     def __iter__(self):
         return iter(self._children.values())
 
-    def __getitem__(self, i):
+    def __getitem__(self, i) -> Any:
         """A part by its number or name; else a parameter by its path."""
         if isinstance(i, str):
             return self._children[i] if i in self._children else self.param(i)
@@ -524,7 +546,7 @@ class Sequential(ModuleList):
         else:
             super().__init__(modules)
 
-    def append(self, module, name: Optional[str] = None) -> "Sequential":
+    def append(self, module, name: Optional[str] = None) -> Sequential:
         """Behind the others, under its number or a name."""
         self._add(name or str(len(self._children)), _part(module))
         return self

@@ -1,20 +1,25 @@
 """Sessions, and their errors."""
+from __future__ import annotations
+
 import collections
-import enum
 import os
 import threading
 import weakref
+from typing import TYPE_CHECKING, Any, Callable, Deque, List, Optional, Tuple
 
 import numpy
 
 from ._arguments import enum as number_of, options, shape, sizes, tensors, text, word_of
 from ._lockstep import ffi, lib
 from .devices import Device, Devices
+from .status import Status
 
-Status = enum.Enum("Status", {name[3:]: name[3:] for name in ffi.typeof("ls_status").relements}, type=str, module=__name__)
-Status.__doc__ = "What went wrong: ls_status of lockstep.h without LS_. Each equals its name: Status.NO_DEVICE == \"NO_DEVICE\"."
+if TYPE_CHECKING:
+    from .data import Data
+    from .module import Model
+    from .tensor import Tensor
 
-_open = weakref.WeakSet()  # sessions
+_open: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 class Error(Exception):
@@ -33,7 +38,7 @@ class _Shared:
 
     def __init__(self):
         self.lock = threading.RLock()
-        self.kept = []  # what C points to until the session ends
+        self.kept: List[Any] = []  # what C points to until the session ends
         self.forked = False  # it is another process's
 
 
@@ -61,10 +66,10 @@ class Session:
         opened = options("ls_options *", seed=seed, shard=shard, isa=isa, conv=conv, dtype=dtype, balance=balance, in_flight=in_flight,
                          host_sums=host_sums)
         self._shared = _Shared()
-        self._raised = None  # by a function of the user's that the library called
-        self._recordings = []  # modules' forwards that are running, the innermost last
+        self._raised: Optional[BaseException] = None  # by a function of the user's that the library called
+        self._recordings: List[Any] = []  # modules' forwards that are running, the innermost last
         self._filling = False  # a function that makes a batch is at work
-        self._ended = collections.deque()  # (order, C's function, handle, what it needs): of objects that Python has let go of
+        self._ended: Deque[Tuple[int, Callable, Any, Any]] = collections.deque()  # (order, C's function, handle, what it needs): of objects that Python has let go of
         self._handle = lib.ls_open(opened.c)
         if self._handle == ffi.NULL:
             raise MemoryError("no memory for a session")
@@ -149,7 +154,7 @@ class Session:
             finally:
                 self._close()
 
-    def __enter__(self):
+    def __enter__(self) -> Session:
         return self
 
     def __exit__(self, kind, *_):
@@ -238,32 +243,32 @@ class Session:
     def _make(self, function, *args):
         return self.make(function, self._handle, *args)
 
-    def tensor(self, array):
+    def tensor(self, array) -> Tensor:
         """A tensor on the host with the numbers of an array, copied as float32: of NumPy's, of lists, or of anything with __dlpack__, such
         as PyTorch's. At most 4 dimensions."""
         from .tensor import floats
         values = floats(array)
         return self._make(lib.ls_values, ffi.from_buffer("float[]", values), shape(values.shape))
 
-    def zeros(self, *shape_):
+    def zeros(self, *shape_) -> Tensor:
         return self._make(lib.ls_zeros, shape(sizes(shape_)))
 
-    def full(self, value: float, *shape_):
+    def full(self, value: float, *shape_) -> Tensor:
         return self._make(lib.ls_full, value, shape(sizes(shape_)))
 
-    def arange(self, *shape_, first: float = 0.0):
+    def arange(self, *shape_, first: float = 0.0) -> Tensor:
         """first, first + 1, ... in that shape."""
         return self._make(lib.ls_arange, first, shape(sizes(shape_)))
 
-    def uniform(self, key: str, *shape_):
+    def uniform(self, key: str, *shape_) -> Tensor:
         """In [0, 1), a function of the session's seed, the key and the place."""
         return self._make(lib.ls_uniform, key.encode(), shape(sizes(shape_)))
 
-    def randn(self, key: str, *shape_, scale: float = 1.0):
+    def randn(self, key: str, *shape_, scale: float = 1.0) -> Tensor:
         """Normal numbers times `scale`, a function of the session's seed, the key and the place."""
         return self._make(lib.ls_randn, key.encode(), scale, shape(sizes(shape_)))
 
-    def gather(self, parts, device=None):
+    def gather(self, parts, device: Optional[Device] = None) -> Tensor:
         """The rows of the parts, one after another, on a device; None: the host."""
         where = self.host() if device is None else device
         return self.make(lib.ls_gather, tensors(parts).c, len(parts), where._c)
@@ -274,7 +279,7 @@ class Session:
 
     # ---- Data and networks ----
 
-    def data(self, name: str, part: str = "train", **loader):
+    def data(self, name: str, part: str = "train", **loader) -> Data:
         """A data set by its name: "fashion-mnist", "mnist", "cifar10", "cifar100", "npy" or "folder"; part is "train" or "test".
 
         batch: images to a batch, 0 is 256. shuffle: a new order every epoch. limit: the first images only, 0 is all. directory: of the
@@ -284,22 +289,22 @@ class Session:
         made = loader_of(self, **loader)
         return Data(self, self.call(lib.ls_data_open, self._handle, name.encode(), number_of("ls_part", part), made.c), made)
 
-    def arrays(self, X, y=None, *, classes=None, inputs=(), **loader):
+    def arrays(self, X, y=None, *, classes: Optional[int] = None, inputs=(), **loader) -> Data:
         """Data from arrays, see lockstep.sources.arrays."""
         from .sources import arrays
         return arrays(self, X, y, classes, inputs, loader)
 
-    def dataset(self, items, *, classes=None, lazy: bool = False, **loader):
+    def dataset(self, items, *, classes: Optional[int] = None, lazy: bool = False, **loader) -> Data:
         """Data from a torch Dataset or anything with len() and items[i] = (X, y), see lockstep.sources.dataset."""
         from .sources import dataset
         return dataset(self, items, classes, lazy, loader)
 
-    def batches(self, batches, *, rows=None, classes=None, name=None):
+    def batches(self, batches, *, rows: Optional[int] = None, classes: Optional[int] = None, name: Optional[str] = None) -> Data:
         """Data from batches (X, y), see lockstep.sources.batches."""
         from .sources import batches as source
         return source(self, batches, rows, classes, name)
 
-    def model(self, name: str, classes: int = 0, file=None):
+    def model(self, name: str, classes: int = 0, file=None) -> Model:
         """A network by its name, "lenet" or "resnet18", with so many classes (0: 10), or as many as a file of weights has."""
         from .module import Model
         if file is not None:

@@ -64,8 +64,9 @@ def dataset(session, items, classes, lazy, loader) -> Data:
 class _Source:
     """Hands batches to C in the order that it asks for them."""
 
-    def __init__(self, session, make):
+    def __init__(self, session, make, rows, shape_, targets):
         self.session, self.make = session, make
+        self.rows, self.shape, self.targets = rows, shape_, targets  # of an epoch; of a row's X and y
         self.iterator, self.at = None, None  # what comes next, and its (epoch, batch)
 
     def take(self, epoch, number):
@@ -148,8 +149,7 @@ def batches(session, made, rows, classes, name, **loader) -> Data:
     labelled = _are_labels(y)
     if labelled and classes is None:
         raise TypeError("classes is missing: how many there are cannot be seen from one batch")
-    source = _Source(session, make)
-    source.rows, source.shape, source.targets = rows, X.shape[1:], y.shape[1:]
+    source = _Source(session, make, rows, X.shape[1:], y.shape[1:])
     user = ffi.new_handle(source)
     c = ffi.new("ls_source *", {"fill": lib.py_fill, "user": user, "shape": shape((rows, *X.shape[1:]))})
     if labelled:

@@ -1,4 +1,8 @@
 """Tensors: numbers on a device, or a computation that gives them."""
+from __future__ import annotations
+
+from typing import Any, List, Optional, Tuple
+
 import numpy
 
 from ._arguments import Options, Tensors
@@ -21,7 +25,7 @@ class Tensor:
 
     It lives as long as Python knows it. One that a module's forward has made is of that forward alone."""
 
-    __slots__ = ("session", "_pointer", "_recorded", "__weakref__")
+    __slots__ = ("session", "_pointer", "_recorded", "_needs", "__weakref__")
     __array_priority__ = 1000
 
     def __init__(self, session, pointer):
@@ -54,7 +58,7 @@ class Tensor:
     # ---- What it is ----
 
     @property
-    def shape(self):
+    def shape(self) -> Tuple[int, ...]:
         """Sizes, the images first; -1 for the images in a module's forward."""
         return tuple(self._call(lib.ls_dim, i) for i in range(self.ndim))
 
@@ -71,7 +75,7 @@ class Tensor:
     def device(self) -> Device:
         return Device(self.session, self._call(lib.ls_device_of))
 
-    def named(self, name: str) -> "Tensor":
+    def named(self, name: str) -> Tensor:
         """For messages; returns the tensor."""
         self._call(lib.ls_named, name.encode())
         return self
@@ -109,15 +113,15 @@ class Tensor:
 
     # ---- Devices and rows ----
 
-    def to(self, device: Device) -> "Tensor":
+    def to(self, device: Device) -> Tensor:
         """Itself where it lies there, else a copy."""
         return self._make(lib.ls_to, device._c)
 
-    def clone(self, device: Device = None) -> "Tensor":
+    def clone(self, device: Optional[Device] = None) -> Tensor:
         """A copy, on that device or its own."""
         return self._make(lib.ls_clone, (device or self.device)._c)
 
-    def __getitem__(self, i) -> "Tensor":
+    def __getitem__(self, i) -> Tensor:
         """Row i, which shares the numbers."""
         rows = len(self)
         if isinstance(i, bool) or not hasattr(i, "__index__"):
@@ -126,7 +130,7 @@ class Tensor:
             raise IndexError(f"row {i} of {rows}")
         return self._make(lib.ls_row, i.__index__() % rows)
 
-    def scatter(self, devices):
+    def scatter(self, devices) -> List[Tensor]:
         """The rows cut into one part for each device: a list."""
         devices = self.session.devices(devices)
         parts = ffi.new("ls_tensor *[]", len(devices))
@@ -134,25 +138,25 @@ class Tensor:
             self._call(lib.ls_scatter, devices._c, parts)
             return [wrapped(self.session, part) for part in parts]
 
-    def assign(self, other: "Tensor") -> "Tensor":
+    def assign(self, other: Tensor) -> Tensor:
         """Takes over the numbers of one of equal shape, from any device; returns the tensor."""
         self._call(lib.ls_assign, other._handle)
         return self
 
-    def add_to(self, other: "Tensor") -> "Tensor":
+    def add_to(self, other: Tensor) -> Tensor:
         """self += other, on one device; returns the tensor."""
         self._call(lib.ls_add_to, other._handle)
         return self
 
     # ---- Gradients ----
 
-    def track(self) -> "Tensor":
+    def track(self) -> Tensor:
         """Gradients are computed for it from now on (PyTorch's requires_grad_); returns the tensor."""
         self._call(lib.ls_track)
         return self
 
     @property
-    def grad(self) -> "Tensor":
+    def grad(self) -> Tensor:
         """The gradient: the sum over the images since the last update."""
         return self._make(lib.ls_grad)
 
@@ -160,7 +164,7 @@ class Tensor:
         """Empties the gradient; of a network's parameter those of the whole network."""
         self._call(lib.ls_clear_grad)
 
-    def backward(self, gradient: "Tensor" = None) -> None:
+    def backward(self, gradient: Optional[Tensor] = None) -> None:
         """From a loss, one number or one for each image; or from any computed tensor and its gradient. Through a network in training the
         pass waits for Trainer.step."""
         if gradient is None:
@@ -173,43 +177,44 @@ class Tensor:
     def _with(self, function, other):
         return made(function, self, other) if isinstance(other, Tensor) else NotImplemented
 
-    def __add__(self, other):
+    def __add__(self, other) -> Tensor:
         return self._with(lib.ls_add, other)
 
-    def __sub__(self, other):
+    def __sub__(self, other) -> Tensor:
         return self._with(lib.ls_subtract, other)
 
-    def __mul__(self, other):
+    def __mul__(self, other) -> Tensor:
         return made(lib.ls_scale, self, other) if isinstance(other, (int, float)) else self._with(lib.ls_multiply, other)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, other):
+    def __truediv__(self, other) -> Tensor:
         return self._with(lib.ls_divide, other)
 
-    def __neg__(self):
+    def __neg__(self) -> Tensor:
         return made(lib.ls_scale, self, -1.0)
 
-    def __abs__(self):
+    def __abs__(self) -> Tensor:
         return made(lib.ls_abs, self)
 
-    def __pow__(self, exponent):
+    def __pow__(self, exponent) -> Tensor:
         return made(lib.ls_power, self, exponent) if isinstance(exponent, (int, float)) else NotImplemented
 
-    def __matmul__(self, other):
+    def __matmul__(self, other) -> Tensor:
         return self._with(lib.ls_matmul, other)
 
 
-def wrapped(session, pointer):
+def wrapped(session, pointer) -> Tensor:
     """What C has returned, as Python's."""
     if pointer == ffi.NULL:  # a failure would have been raised
         raise RuntimeError("the library has returned no tensor, and no reason")
     return Tensor(session, pointer)
 
 
-def made(function, *args):
+def made(function, *args) -> Tensor:
     """The tensor that an operation makes of its arguments, of which one is a tensor or a list of them."""
-    session, given = None, []
+    session: Any = None
+    given: List[Any] = []
     for argument in args:
         if isinstance(argument, (Tensor, Tensors)) and argument.session is not session:
             if session is not None:

@@ -49,7 +49,7 @@ class Trainer:
                       ema_warmup=ema_warmup)
         kind = enum("ls_optimizer", optimizer)
         self.net, self.session = net, net.session
-        self._of = weakref.WeakSet()  # checkpoints
+        self._of: weakref.WeakSet = weakref.WeakSet()  # checkpoints
         before = net._trainer and net._trainer()
         if before is not None:
             before.close()

@@ -282,6 +282,29 @@ def test_modules_belong_to_their_session_until_it_ends(s):
         s.model("alexnet")
 
 
+def test_values_go_with_their_network(s):
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    x = numpy.ones((1, 1000), numpy.float32)
+    for i in range(60):
+        net = ls.nn.Sequential(ls.nn.Linear(1000)).initialize("cpu:0", session=s)
+        trainer = ls.Trainer(net, lr=0.1)
+        net.infer(x).numpy()
+        if i == 20:
+            before = resident()
+    assert resident() - before < 60e6, "each of 40 networks had 8 MB"
+    kept, derived = net.infer(x), ls.relu(net.infer(x))
+    del net, trainer
+    assert kept.numpy().shape == (1, 1000)  # it holds the network
+    del kept
+    with pytest.raises(ls.Error) as failure:
+        derived.numpy()
+    assert failure.value.status == "STALE"
+    assert ls.nn.Sequential(ls.nn.Linear(2)).initialize("cpu:0", session=s).infer(x)[0].numpy().shape == (2,)
+
+
 def test_layers_take_their_options():
     out, _ = run_python("""
         import inspect
