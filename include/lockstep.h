@@ -120,15 +120,6 @@ void ls_leave(ls_session *session, int scope);
 typedef struct ls_tensor ls_tensor;
 ls_tensor *ls_keep(ls_tensor *tensor);
 ls_session *ls_session_of(const void *object); /* of a tensor, module, trainer or data set */
-/* For callers who count who uses what, as languages do that collect garbage. ls_hold takes a tensor out of its scope:
- * it lives until ls_drop was called as often as ls_hold, or until ls_close. Of what a module's forward records neither
- * does anything. */
-ls_tensor *ls_hold(ls_tensor *tensor);
-void ls_drop(ls_tensor *tensor);
-/* Ends a data set, a trainer, a profile or a folder of checkpoints before its scope is left; it waits. A data set's
- * batch goes too, as with the next ls_data_next. LS_BAD_ARGUMENT of anything else, and of a trainer whose profile or
- * checkpoints are still there. After a failure of the session it ends the object and returns that. */
-ls_status ls_end(void *object);
 
 /* The instruction set in use: "avx512", "avx2", "neon", "plain" or "reference". */
 const char *ls_isa_name(const ls_session *session);
@@ -336,11 +327,6 @@ typedef struct ls_init {
 /* Gives the network, which is no part of another, its values on a list of devices, equal on all of them. Biases 0,
  * BatchNorm 1 and 0, running statistics 0 and 1. `init` may be NULL. */
 ls_status ls_module_initialize(ls_module *net, ls_devices devices, const ls_init *init);
-
-/* Ends the network's values before their scope is left; it waits. What was made with them is LS_STALE from now on, and
- * the network may be initialized again. LS_BAD_ARGUMENT where it has a trainer, which ls_end ends; nothing without
- * values. */
-ls_status ls_module_end(ls_module *net);
 
 /* A parameter as it is on one of the network's devices, or on the host: to be read, printed, and for ls_grad. */
 ls_tensor *ls_module_param(ls_module *net, const char *name, ls_device device);

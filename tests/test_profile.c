@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <lockstep_lifetime.h>
 #include <lockstep_profile.h>
 #include <pthread.h>
 

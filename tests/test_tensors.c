@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <lockstep_lifetime.h>
 #include <lockstep_nn.h>
 
 #include "base/random.h"

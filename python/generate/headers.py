@@ -3,7 +3,7 @@ import re
 from dataclasses import dataclass, field
 
 NAMES = ("lockstep", "lockstep_nn", "lockstep_train", "lockstep_data", "lockstep_weights", "lockstep_checkpoint", "lockstep_cluster",
-         "lockstep_profile")
+         "lockstep_profile", "lockstep_lifetime")
 _TOKENS = re.compile(r"(?P<comment>/\*.*?\*/)|(?P<mark>[{};\n])|(?P<text>[^/{};\n]+|/)", re.S)
 
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <lockstep_data.h>
+#include <lockstep_lifetime.h>
 
 #include "base/environment.h"
 #include "base/session.h"

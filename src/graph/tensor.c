@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <lockstep_lifetime.h>
 
 #include "device/devices.h"
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <lockstep_cluster.h>
+#include <lockstep_lifetime.h>
 #include <lockstep_weights.h>
 
 #include "base/environment.h"
