@@ -35,6 +35,12 @@ def word_of(name, number):
     return next((word for word, value in _WORDS[name].items() if value == number), str(number))
 
 
+def taken(kind, c):
+    """A struct of C's as a named tuple, its texts as Python's."""
+    values = (getattr(c, name) for name in kind._fields)
+    return kind(*(text(value) if isinstance(value, ffi.CData) else value for value in values))
+
+
 class Options:
     """A struct, and what it points to. Fields are given by their C names."""
 

@@ -2,8 +2,9 @@
 import os
 from typing import Dict, List, NamedTuple, Optional
 
-from ._arguments import names, options, text
+from ._arguments import names, options, taken, text
 from ._lockstep import ffi, lib
+from .data import telling
 
 
 class Checkpoint(NamedTuple):
@@ -34,9 +35,8 @@ class Checkpoints:
         how = options("ls_checkpoint_options *", keep=keep)
         how.c.settings, kept = _notes(settings)
         how.c.allow_changed, kept_names = names(allow_changed)
-        self._told = ffi.new_handle(told)
-        if told is not None:
-            how.c.told, how.c.user = lib.py_told, self._told
+        how.c.told, self._told = telling(self.session, told)
+        how.c.user = self._told
         self._pointer = self.session.call(lib.ls_checkpoints_open, trainer._handle, ffi.NULL if data is None else data._handle,
                                           os.fsencode(directory), how.c)
         trainer._of.add(self)
@@ -85,7 +85,7 @@ class Checkpoints:
             return None
         if self.data is not None:
             self.data._left = False
-        return Checkpoint(loaded.step, loaded.epoch, loaded.batch, text(loaded.path))
+        return taken(Checkpoint, loaded)
 
     def differing(self) -> List[str]:
         """Names of the settings for which load was CHANGED."""

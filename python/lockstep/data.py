@@ -6,7 +6,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 
 import numpy
 
-from ._arguments import options, shape, text
+from ._arguments import options, shape, taken, text
 from ._lockstep import ffi, lib
 from .tensor import floats, wrapped
 
@@ -37,14 +37,18 @@ class DataCounts(NamedTuple):
 
 @ffi.def_extern()
 def py_told(line, user):
-    ffi.from_handle(user)(text(line))
+    session, told = ffi.from_handle(user)
+    try:
+        told(text(line))
+    except BaseException as exception:
+        session._raised = session._raised or exception
 
 
-def _telling(told):
+def telling(session, told):
     """(C's function, its argument) that hand lines to a function of Python's."""
     if told is None:
         return ffi.NULL, ffi.NULL
-    return lib.py_told, ffi.new_handle(told)
+    return lib.py_told, ffi.new_handle((session, told))
 
 
 def loader_of(session, *, batch: int = 0, shuffle: bool = False, limit: int = 0, directory=None, flip: bool = False, crop: int = 0,
@@ -52,7 +56,7 @@ def loader_of(session, *, batch: int = 0, shuffle: bool = False, limit: int = 0,
     """ls_loader from keywords."""
     loader = options("ls_loader *", directory=None if directory is None else os.fspath(directory), batch=batch, shuffle=shuffle, limit=limit)
     loader.c.augment = {"flip": flip, "crop": crop, "erase": erase}
-    loader.c.told, user = _telling(told)
+    loader.c.told, user = telling(session, told)
     loader.c.user = user
     loader.kept.append(user)
     return loader
@@ -132,7 +136,7 @@ class Data:
         """Sizes of the images, and how many."""
         info = ffi.new("ls_data_info *")
         self._call(lib.ls_data_about, info)
-        return DataInfo(*(getattr(info, name) for name in DataInfo._fields))
+        return taken(DataInfo, info)
 
     @property
     def classes(self) -> int:
@@ -157,12 +161,12 @@ class Data:
     def count(self) -> DataCounts:
         counts = ffi.new("ls_data_counts *")
         self._call(lib.ls_data_count, counts)
-        return DataCounts(*(getattr(counts, name) for name in DataCounts._fields))
+        return taken(DataCounts, counts)
 
     def doubts(self, test: Optional[Data] = None) -> List[str]:
         """What looks like a mistake in these data for training, and in those for tests: a list of lines."""
         lines: List[str] = []
-        told, user = _telling(lines.append)
+        told, user = telling(self.session, lines.append)
         self._call(lib.ls_data_doubts, ffi.NULL if test is None else test._handle, told, user)
         return lines
 
@@ -208,6 +212,6 @@ def verify(session, directory=None) -> None:
 
 def fetch(session, url=None, directory=None, told=None) -> None:
     """Downloads Fashion-MNIST's four files. Raises Error: IO, BAD_FILE, UNSUPPORTED."""
-    function, user = _telling(told)
+    function, user = telling(session, told)
     session.call(lib.ls_data_fetch, session._handle, ffi.NULL if url is None else url.encode(),
                  ffi.NULL if directory is None else os.fsencode(directory), function, user)

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 
 import numpy
 
-from ._arguments import Options, enum, names, options, shape, sizes, tensors, text
+from ._arguments import Options, enum, names, options, shape, sizes, taken, tensors, text
 from ._lockstep import ffi, lib
 from .data import Data
 from .devices import Device, Devices
@@ -408,7 +408,7 @@ class Module:
         else:
             user = ffi.new_handle((self._session, loss))
             self._call(lib.ls_module_evaluate_with, data._handle, lib.py_loss, user, metrics)
-        return Metrics(metrics.loss, metrics.correct, metrics.rows)
+        return taken(Metrics, metrics)
 
     def accuracy(self, data: Data) -> float:
         """The share of right images."""

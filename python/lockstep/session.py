@@ -88,7 +88,7 @@ class Session:
         with self._shared.lock:
             self._begin()
             result = function(*args)
-            if lib.ls_failed(self._handle):
+            if self._raised is not None or lib.ls_failed(self._handle):
                 self._check()
         return result
 
@@ -238,6 +238,12 @@ class Session:
         self.call(lib.ls_self_test, self._handle, self.devices(devices)._c, found)
         return found[0]
 
+    def measure_speed(self, devices) -> Tuple[float, float]:
+        """What one core of the devices can do at most while the others do the same: (flops, bytes) a second. Takes a second or so."""
+        speed = ffi.new("ls_speed *")
+        self.call(lib.ls_measure_speed, self._handle, self.devices(devices)._c, speed)
+        return speed.flops, speed.bytes
+
     # ---- Tensors ----
 
     def _make(self, function, *args):
@@ -290,17 +296,28 @@ class Session:
         return Data(self, self.call(lib.ls_data_open, self._handle, name.encode(), number_of("ls_part", part), made.c), made)
 
     def arrays(self, X, y=None, *, classes: Optional[int] = None, inputs=(), **loader) -> Data:
-        """Data from arrays, see lockstep.sources.arrays."""
+        """Data from arrays, which are copied. X: uint8 of (rows, height, width) or (rows, channels, height, width) counts as value / 255;
+        all else is taken as float32, (rows, features) to (rows, channels, height, width). y: whole numbers (rows) are labels, of `classes`
+        classes or one more than the largest; all else targets (rows, ...). inputs: further arrays (rows, ...) for a network that takes
+        several. Keywords are those of Session.data. Raises Error: BAD_SHAPE, BAD_ARGUMENT."""
         from .sources import arrays
         return arrays(self, X, y, classes, inputs, loader)
 
     def dataset(self, items, *, classes: Optional[int] = None, lazy: bool = False, **loader) -> Data:
-        """Data from a torch Dataset or anything with len() and items[i] = (X, y), see lockstep.sources.dataset."""
+        """Data from a torch Dataset, or anything with len() and items[i] = (X, y), X and y being arrays, tensors or numbers. They are read
+        once, and then as Session.arrays. lazy: a batch's items are read when it is asked for, in their order, which suits what is larger
+        than memory; then there is no shuffle and no augmentation."""
         from .sources import dataset
         return dataset(self, items, classes, lazy, loader)
 
     def batches(self, batches, *, rows: Optional[int] = None, classes: Optional[int] = None, name: Optional[str] = None) -> Data:
-        """Data from batches (X, y), see lockstep.sources.batches."""
+        """Data from batches (X, y): from a list of them, a torch DataLoader, or a function that returns an iterator over those of an epoch.
+        They are asked for in order, and anew from the first one on for each epoch and for each evaluation. All have as many rows as the
+        first, but for the last. X is taken as float32, (rows, features) to (rows, channels, height, width). y: whole numbers (rows) are
+        labels below `classes`; all else targets.
+
+        rows: of an epoch; None: those of the DataLoader's data set, else they are counted. name: for messages. What the batches raise comes
+        out of the loop as it is."""
         from .sources import batches as source
         return source(self, batches, rows, classes, name)
 

@@ -21,10 +21,7 @@ def _are_labels(y):
 
 
 def arrays(session, X, y, classes, inputs, loader) -> Data:
-    """Data from arrays, which are copied. X: uint8 of (rows, height, width) or (rows, channels, height, width) counts as value / 255; all
-    else is taken as float32, (rows, features) to (rows, channels, height, width). y: whole numbers (rows) are labels, of `classes` classes
-    or one more than the largest; all else targets (rows, ...). inputs: further arrays (rows, ...) for a network that takes several.
-    Keywords are those of Session.data. Raises Error: BAD_SHAPE, BAD_ARGUMENT."""
+    """Session.arrays."""
     X = _array(X)
     made = loader_of(session, **loader)
     if X.dtype == numpy.uint8 and X.ndim in (3, 4):
@@ -45,9 +42,7 @@ def arrays(session, X, y, classes, inputs, loader) -> Data:
 
 
 def dataset(session, items, classes, lazy, loader) -> Data:
-    """Data from a torch Dataset, or anything with len() and items[i] = (X, y), X and y being arrays, tensors or numbers. They are read
-    once, and then as Session.arrays. lazy: a batch's items are read when it is asked for, in their order, which suits what is larger than
-    memory; then there is no shuffle and no augmentation."""
+    """Session.dataset."""
     n = len(items)
     if not lazy:
         pairs = [items[i] for i in range(n)]
@@ -126,13 +121,7 @@ def py_fill(fill, user):
 
 
 def batches(session, made, rows, classes, name, **loader) -> Data:
-    """Data from batches (X, y): from a list of them, a torch DataLoader, or a function that returns an iterator over those of an epoch.
-    They are asked for in order, and anew from the first one on for each epoch and for each evaluation. All have as many rows as the first,
-    but for the last. X is taken as float32, (rows, features) to (rows, channels, height, width). y: whole numbers (rows) are labels below
-    `classes`; all else targets.
-
-    rows: of an epoch; None: those of the DataLoader's data set, else they are counted. What an iterator over the batches or a function
-    raises comes out of the loop as it is."""
+    """Session.batches."""
     make = made if callable(made) else lambda: made
     if iter(make()) is made:
         raise TypeError("an iterator gives its batches once, and each epoch needs them: give a list, or the function that makes it")

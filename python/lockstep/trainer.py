@@ -3,9 +3,10 @@ import contextlib
 import weakref
 from typing import Iterator, NamedTuple
 
-from ._arguments import enum, options
+from ._arguments import enum, options, taken
 from ._lockstep import ffi, lib
 from .module import Module
+from .profiles import DeviceTimes, Profile
 
 
 class Report(NamedTuple):
@@ -16,16 +17,6 @@ class Report(NamedTuple):
     correct: int
     rows: int
     norm: float
-
-
-class DeviceTimes(NamedTuple):
-    """ls_device_times: seconds of a device so far."""
-    computing: float
-    reducing: float
-    waiting: float
-    idle: float
-    shards: int
-    images: int
 
 
 class Trainer:
@@ -49,7 +40,7 @@ class Trainer:
                       ema_warmup=ema_warmup)
         kind = enum("ls_optimizer", optimizer)
         self.net, self.session = net, net.session
-        self._of: weakref.WeakSet = weakref.WeakSet()  # checkpoints
+        self._of: weakref.WeakSet = weakref.WeakSet()  # checkpoints, profiles
         before = net._trainer and net._trainer()
         if before is not None:
             before.close()
@@ -63,8 +54,8 @@ class Trainer:
 
     def close(self) -> None:
         """Ends it; the network may have another one."""
-        for checkpoints in list(self._of):
-            checkpoints.close()
+        for one in list(self._of):
+            one.close()
         pointer = self.__dict__.pop("_pointer", None)
         if pointer is not None and not self.session.closed:
             self.session.call(lib.ls_end, pointer)
@@ -93,7 +84,7 @@ class Trainer:
         """Of the steps that have finished and were not told yet, in order; up to 1024 are kept."""
         report = ffi.new("ls_report *")
         while self._call(lib.ls_trainer_next_report, report):
-            yield Report(report.step, report.loss, report.correct, report.rows, report.norm)
+            yield taken(Report, report)
 
     @property
     def lr(self) -> float:
@@ -150,7 +141,11 @@ class Trainer:
         """Of the i-th of the network's devices."""
         times = ffi.new("ls_device_times *")
         self._call(lib.ls_trainer_device_times, i, times)
-        return DeviceTimes(*(getattr(times, name) for name in DeviceTimes._fields))
+        return taken(DeviceTimes, times)
+
+    def profile(self, spans: int = 0) -> Profile:
+        """with trainer.profile() as p: ...; then p.rows(), p.total(): where the steps within spend their time."""
+        return Profile(self, spans)
 
     def memory_needed(self, data) -> int:
         """Bytes of the host's memory that training over the data holds at once."""

@@ -171,6 +171,13 @@ def test_pictures_and_names(s, tmp_path):
     train = s.arrays(images, numpy.zeros(12, int))
     assert any("class" in line for line in train.doubts(s.arrays(images, labels)))
     assert train.class_name(0) is None and not train.reads(tmp_path / "x")
+    def told(line):
+        raise KeyError(line)
+    (tmp_path / "train" / "a").mkdir(parents=True)
+    (tmp_path / "train" / "a" / "x.png").write_bytes(b"no picture")
+    (tmp_path / "train" / "a" / "y.png").write_bytes(b"no picture")
+    with pytest.raises((KeyError, ls.Error)):
+        s.data("folder", directory=tmp_path, told=told)
     for call in (ls.verify, lambda *a: ls.fetch(s, "file:///nowhere", tmp_path)):
         with pytest.raises(ls.Error):
             call(s, tmp_path)

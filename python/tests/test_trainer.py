@@ -89,6 +89,26 @@ def test_optimizers_and_options(s, data):
         ls.Trainer(net, lr=-1)
 
 
+def test_profiles(s, data):
+    net, trainer = trained(s, data, "cpu:0-1", epochs=1)
+    with trainer.profile(spans=100) as profile:
+        for X, y in data:
+            ls.cross_entropy(net(X), y).backward()
+            trainer.step()
+    rows, total = profile.rows(), profile.total()
+    assert total.steps == 3 and total.images == 96 and total.cores == 2
+    assert "batch_norm" in {row.operation for row in rows}
+    assert {row.direction for row in rows} == {"forward", "backward_data", "backward_weight"} and rows[0].layer == "0"
+    assert profile.device(0).shards + profile.device(1).shards == 6
+    assert {"shard", "operation"} <= {span.kind for span in profile.spans()}
+    with trainer.profile(), pytest.raises(ls.Error, match="being measured already"):
+        trainer.profile()
+    trainer.close()
+    with pytest.raises(ReferenceError, match="went with its trainer"):
+        profile.rows()
+    assert min(s.measure_speed("cpu:0")) >= 0
+
+
 def test_rates_and_groups(s, data):
     net = small_network().initialize("cpu:0", session=s, like=data)
     trainer = ls.Trainer(net, lr=0.5, schedule="linear", end_factor=0.5, total=4)
