@@ -1,6 +1,7 @@
 """Networks and their parts. A module is a description until initialize gives it to a session; then it is that session's until that ends."""
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import weakref
@@ -441,7 +442,7 @@ class Module:
     def __reduce__(self):
         if self._is_bound():
             raise TypeError("a module of a session cannot be pickled or copied; its state_dict can")
-        return super().__reduce__()
+        return _blank, (type(self),), {**self.__dict__, **_blank(Module).__dict__, "_children": self._children, "_shown": self._shown}
 
     def __repr__(self):
         return self._tree("")
@@ -451,16 +452,24 @@ class Module:
         return f"{type(self).__name__}({self._shown}{parts}{chr(10) + indent if parts else ''})"
 
 
+def _blank(kind):
+    return kind.__new__(kind)
+
+
 class Layer(Module):
     """A layer of the library's; lockstep.nn has them."""
 
     _recipe: Callable
 
     def __init__(self, *args, **keywords):
-        shown = [repr(value) for value in args] + [f"{name}={value!r}" for name, value in keywords.items()
-                                                   if value not in (0, None, False) and not (name in ("bias", "affine") and value)
-                                                   or value is False and name in ("bias", "affine")]
-        self.__dict__["_shown"] = ", ".join(shown)
+        usual = inspect.signature(type(self)).parameters
+        shown = [repr(value) for value in args]
+        shown += [f"{name}={value!r}" for name, value in keywords.items() if value != usual[name].default]
+        self.__dict__.update(_given=(args, keywords), _shown=", ".join(shown))
+
+    def __reduce__(self):
+        args, keywords = self._given
+        return functools.partial(type(self), *args, **keywords), ()
 
     def __setattr__(self, name, value):
         object.__setattr__(self, name, value)

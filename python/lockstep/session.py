@@ -69,7 +69,8 @@ class Session:
         self._raised: Optional[BaseException] = None  # by a function of the user's that the library called
         self._recordings: List[Any] = []  # modules' forwards that are running, the innermost last
         self._filling = False  # a function that makes a batch is at work
-        self._ended: Deque[Tuple[int, Callable, Any, Any]] = collections.deque()  # (order, C's function, handle, what it needs): of objects that Python has let go of
+        # Of objects that Python has let go of: (order, C's function, handle, what it needs).
+        self._ended: Deque[Tuple[int, Callable, Any, Any]] = collections.deque()
         self._handle = lib.ls_open(opened.c)
         if self._handle == ffi.NULL:
             raise MemoryError("no memory for a session")
@@ -131,7 +132,8 @@ class Session:
     def _failed_in_python(self, exception):
         """Of a function of the user's that the library called: the call fails, and raises it."""
         self._raised = self._raised or exception
-        lib.ls_fail(self._handle, lib.LS_BAD_ARGUMENT, b"%s", ffi.new("char[]", f"{type(exception).__name__}: {exception}"[:400].encode()))
+        message = f"{type(exception).__name__}: {exception}"[:400].encode(errors="replace")
+        lib.ls_fail(self._handle, lib.LS_BAD_ARGUMENT, b"%s", ffi.new("char[]", message))
 
     def wait(self) -> None:
         """Until all work handed in is done."""

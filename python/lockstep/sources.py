@@ -113,7 +113,7 @@ def py_fill(fill, user):
     except BaseException as exception:
         source.session._raised = source.session._raised or exception
         source.at = None
-        message = f"{type(exception).__name__}: {exception}".encode()[:199]
+        message = f"{type(exception).__name__}: {exception}".encode(errors="replace")[:199]
         ffi.memmove(fill.message, message, len(message))
         return False
     finally:

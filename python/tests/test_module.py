@@ -36,8 +36,8 @@ def test_descriptions_need_no_session():
         assert failure.value.status == "NOT_INITIALIZED"
     with pytest.raises(TypeError, match="initialize needs a session"):
         net.initialize()
-    copied = copy.deepcopy(ls.nn.Sequential(ls.nn.Conv2d(4, 3)))
-    assert copied[0] is not net[0]
+    for copied in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert repr(copied) == repr(net) and copied[0] is not net[0] and copied[1].conv is copied[1].children()["conv"]
     with pytest.raises(TypeError, match="3 is no module"):
         ls.nn.Sequential(3)
 
@@ -276,6 +276,7 @@ def test_modules_belong_to_their_session_until_it_ends(s):
                 pickle.dumps(net)
         with pytest.raises(ls.Error, match="went with its session"):
             net.fingerprint()
+    assert repr(copy.deepcopy(net)) == repr(net)
     model = s.model("lenet", classes=7)
     assert model.session is s and repr(model) == "Model('lenet')"
     with pytest.raises(ls.Error):
