@@ -17,7 +17,6 @@
 #include "speed/advice.h"
 #include "speed/forecast.h"
 #include "speed/loads.h"
-#include "system/memory.h"
 #include "text/say.h"
 #include "text/scale.h"
 #include "live/view.h"
@@ -664,14 +663,6 @@ static void numbers_are_written_as_people_read_them(void **state)
         const char *text;
     } times[] = {{0.4, "0:00"}, {41.2, "0:41"}, {59.5, "1:00"}, {3599.6, "1:00:00"}, {3723, "1:02:03"}};
     static const struct {
-        int64_t bytes;
-        const char *text;
-    } sizes[] = {{(int64_t)731 << 20, "731 MiB"},
-                 {((int64_t)2 << 20) - 1, "2 MiB"},
-                 {(int64_t)1023 << 20, "1023 MiB"},
-                 {(int64_t)1 << 30, "1.0 GiB"},
-                 {(int64_t)7782 << 20, "7.6 GiB"}};
-    static const struct {
         double value, step;
         const char *text;
     } labels[] = {{0.75, 0.25, "0.75"}, {0.5, 0.5, "0.5"}, {20, 5, "20"}, {2.5, 2.5, "2.5"}, {0.002, 0.001, "0.002"}};
@@ -683,10 +674,6 @@ static void numbers_are_written_as_people_read_them(void **state)
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
         time_text(text, sizeof text, times[i].seconds);
         assert_string_equal(text, times[i].text);
-    }
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        memory_text(text, sizeof text, sizes[i].bytes);
-        assert_string_equal(text, sizes[i].text);
     }
     for (size_t i = 0; i < sizeof labels / sizeof *labels; i++) {
         scale_text(text, sizeof text, labels[i].value, labels[i].step);
