@@ -96,10 +96,12 @@ class Module:
     _devices: Any
     _trainer: Any  # a weak reference
     _shown: str  # in its repr
+    _again: bool  # its results are computed again for the backward pass
 
     def __new__(cls, *args, **keywords):
         self = super().__new__(cls)
-        self.__dict__.update(_children={}, _bound=None, _place=None, _further=None, _devices=None, _trainer=None, _shown="")
+        self.__dict__.update(_children={}, _bound=None, _place=None, _further=None, _devices=None, _trainer=None, _shown="",
+                             _again=False)
         return self
 
     def __del__(self):
@@ -166,6 +168,8 @@ class Module:
             return self._bound[1]
         self.__dict__.update(_bound=(session, self._new(session)), _place=None, _devices=None, _trainer=None)
         try:
+            if self._again:
+                self._call(lib.ls_module_recompute, True)
             for name, child in self._children.items():
                 self._append(name, child)
         except BaseException:
@@ -343,6 +347,14 @@ class Module:
         self._call(lib.ls_module_freeze, pattern.encode(), frozen)
         return self
 
+    def recompute(self, on: bool = True) -> Module:
+        """What the module makes in a step is computed again for its backward pass instead of being kept: less memory, the same bits.
+        Before its parameters are made; returns the module."""
+        self.__dict__["_again"] = on
+        if self._is_bound():
+            self._call(lib.ls_module_recompute, on)
+        return self
+
     def summary(self) -> str:
         """A table of the parameters."""
         return text(self._call(lib.ls_module_summary))
@@ -442,7 +454,8 @@ class Module:
     def __reduce__(self):
         if self._is_bound():
             raise TypeError("a module of a session cannot be pickled or copied; its state_dict can")
-        return _blank, (type(self),), {**self.__dict__, **_blank(Module).__dict__, "_children": self._children, "_shown": self._shown}
+        return _blank, (type(self),), {**self.__dict__, **_blank(Module).__dict__, "_children": self._children,
+                                        "_shown": self._shown, "_again": self._again}
 
     def __repr__(self):
         return self._tree("")

@@ -164,10 +164,15 @@ class Tensor:
         """Empties the gradient; of a network's parameter those of the whole network."""
         self._call(lib.ls_clear_grad)
 
-    def backward(self, gradient: Optional[Tensor] = None) -> None:
+    def backward(self, gradient: Optional[Tensor] = None, *, keep: Optional[list] = None) -> None:
         """From a loss, one number or one for each image; or from any computed tensor and its gradient. Through a network in training the
-        pass waits for Trainer.step."""
-        if gradient is None:
+        pass waits for Trainer.step. Where several networks are on the way, keep=[net] keeps the gradients of these alone, [] none."""
+        if keep is not None:
+            if gradient is not None:
+                raise TypeError("backward: keep is for a loss, without a gradient")
+            nets = ffi.new("ls_module *[]", [net._handle for net in keep])
+            self._call(lib.ls_backward_for, nets, len(keep))
+        elif gradient is None:
             self._call(lib.ls_backward)
         else:
             self._call(lib.ls_backward_from, gradient._handle)

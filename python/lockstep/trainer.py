@@ -34,10 +34,11 @@ class Trainer:
                  beta2: float = 0.0, eps: float = 0.0, clip_norm: float = 0.0, full_batch: int = 0, start_factor: float = 0.0,
                  end_factor: float = 0.0, gamma: float = 0.0, period: int = 0, period_factor: int = 0, ema: float = 0.0,
                  ema_warmup: bool = False):
-        how = options("ls_optim *", lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, schedule=schedule,
-                      warmup=warmup, total=total, beta1=beta1, beta2=beta2, eps=eps, clip_norm=clip_norm, full_batch=full_batch,
-                      start_factor=start_factor, end_factor=end_factor, gamma=gamma, period=period, period_factor=period_factor, ema=ema,
-                      ema_warmup=ema_warmup)
+        self._options = dict(lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, schedule=schedule, warmup=warmup,
+                             total=total, beta1=beta1, beta2=beta2, eps=eps, clip_norm=clip_norm, full_batch=full_batch,
+                             start_factor=start_factor, end_factor=end_factor, gamma=gamma, period=period, period_factor=period_factor,
+                             ema=ema, ema_warmup=ema_warmup)
+        how = options("ls_optim *", **self._options)
         kind = enum("ls_optimizer", optimizer)
         self.net, self.session = net, net.session
         self._of: weakref.WeakSet = weakref.WeakSet()  # checkpoints, profiles
@@ -94,6 +95,16 @@ class Trainer:
     @lr.setter
     def lr(self, value):
         self._call(lib.ls_trainer_set_lr, value)
+
+    def set_options(self, **changed) -> None:
+        """Other options from the next step on, for a further phase; those that are not named are as they were given. Moments and the
+        count of steps go on. Not while checkpoints of the trainer are open. Raises Error."""
+        wrong = changed.keys() - self._options.keys()
+        if wrong:
+            raise TypeError(f"a trainer has no option {min(wrong)!r}")
+        now = {**self._options, **changed}
+        self._call(lib.ls_trainer_set_options, options("ls_optim *", **now).c)
+        self._options = now
 
     def set_group(self, pattern: str, *, lr: float = 0.0, weight_decay: float = 0.0, decay: bool = True, vectors: bool = False) -> None:
         """Factors on the trainer's lr and weight_decay for the parameters that a pattern fits; 0 is 1, decay=False none. vectors: of them

@@ -126,6 +126,49 @@ def test_rates_and_groups(s, data):
     assert numpy.abs(net["0.weight"].numpy() - before).max() < 1e-3
 
 
+def test_a_further_phase(s, data):
+    net = small_network().initialize("cpu:0", session=s, like=data)
+    trainer = ls.Trainer(net, lr=0.5, momentum=0.9)
+    trainer.set_options(lr=0.25, schedule="cosine", total=10)
+    assert trainer.lr == 0.25
+    with pytest.raises(ls.Error, match="a momentum can neither begin nor end"):
+        trainer.set_options(momentum=0)
+    with pytest.raises(TypeError, match="no option 'rate'"):
+        trainer.set_options(rate=1)
+    trainer.set_options(weight_decay=0.1)
+    assert trainer.lr == 0.25
+
+
+def test_recomputed_parts(s, data):
+    prints = []
+    for again in False, True:
+        net = small_network()
+        for part in net:
+            part.recompute(again)
+        net.initialize("cpu:0", session=s, init="he", like=data)
+        trainer = ls.Trainer(net, lr=0.1)
+        data.seek(0, 0)
+        for X, y in data:
+            ls.cross_entropy(net(X), y).backward()
+            trainer.step()
+        prints.append(net.fingerprint())
+        trainer.close()
+    assert prints[0] == prints[1]
+
+
+def test_two_networks_in_a_chain(s, data):
+    first = ls.nn.Sequential(ls.nn.Flatten(), ls.nn.Linear(8)).initialize("cpu:0", session=s, init="he")
+    second = ls.nn.Sequential(ls.nn.ReLU(), ls.nn.Linear(4)).initialize("cpu:0", session=s, init="he")
+    X, y = next(iter(data))
+    ls.cross_entropy(second(first(X)), y).backward(keep=[second])
+    before = first.checksum(), second.checksum()
+    ls.Trainer(second, lr=0.1).step()
+    s.wait()
+    assert first.checksum() == before[0] and second.checksum() != before[1]
+    with pytest.raises(ls.Error):
+        ls.Trainer(first, lr=0.1).step()
+
+
 def test_averages_and_memory_of_values(s, data):
     net = small_network().initialize("cpu:0", session=s, init="he", like=data)
     trainer = ls.Trainer(net, lr=0.1, ema=0.5)
