@@ -25,8 +25,9 @@ static const row table[] = {
     {"weights", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(weights), "start from these weights (safetensors)", 0, 0, NULL},
     {"weights", "FILE", FILES | LOCAL, KIND_TEXT, AT(weights), "the weights (safetensors); needed", 0, 0, NULL},
     {"strip-prefix", "TEXT", TRAIN | FILES | LOCAL, KIND_TEXT, AT(strip_prefix),
-     "remove this from each name in the weights file, such as\nmodule. or _orig_mod. of PyTorch's wrappers", 0, 0,
-     NULL},
+     "remove this text from the beginning of each name in the\nweights file, such as 'module.' or '_orig_mod.', "
+     "which\nPyTorch's wrappers add",
+     0, 0, NULL},
     {"weights-skip", "NAMES", TRAIN, KIND_LIST, AT(weights_skip),
      "do not read these parameters from the weights file; * is any\ntext, as in 'fc.*', the last layer of resnet18; "
      "several with\ncommas (default: read all)",
@@ -51,17 +52,16 @@ static const row table[] = {
      "folder of the data set's files (default: $LOCKSTEP_DATA, else\nthe system's data folder, else the user's cache)",
      0, 0, NULL},
     {"devices", "LIST", RUNS | BENCH | DOCTOR | LOCAL, KIND_TEXT, AT(devices),
-     "such as cpu:0,cpu:1, cpu:0-15, cuda:0, or cuda:0x2 (card 0\nas two devices) (default: every GPU; without one "
-     "every core,\n"
-     "within the CPU quota)",
+     "such as cpu:0,cpu:1, cpu:0-15, cuda:0, or cuda:0x2 (card 0\ntwice, as two devices) (default: every GPU; without "
+     "one every\ncore, within the CPU quota)",
      0, 0, NULL},
     {"batch", "N", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(batch), "images in a step, over all devices (default 256)", 1,
      INT_MAX, NULL},
     {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
      "images in a shard, the unit of work (default 64, in tf32 and bf16 256)", 1, MOST_SHARD, NULL},
     {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_CHOICE, AT(bn),
-     "the images whose mean and variance BatchNorm takes in training:\nshard, or sync for all of the batch (default "
-     "shard)",
+     "the images over which BatchNorm computes mean and variance in\ntraining: shard, those of one shard, or sync, all "
+     "of the batch\n(default shard)",
      0, 0, bn_choices},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, unless the epochs end before", 1, INT64_MAX,
@@ -99,17 +99,16 @@ static const row table[] = {
     {"ema-warmup", NULL, TRAIN, KIND_FLAG, AT(ema_warmup),
      "decay by (1 + n)/(10 + n) after n updates while that is below\n--ema (default off)", 0, 0, NULL},
     {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
-     "how far an epoch's last, smaller batch moves the weights; with\n'mean' as far as a full batch, with 'share' "
-     "less, "
-     "by its share\nof a full batch (default mean)",
+     "weight of an epoch's last batch, where it is smaller: mean, as\nmuch as a full batch, or share, in proportion to "
+     "its images\n(default mean)",
      0, 0, last_batch_choices},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
      "how the learning rate goes over the run: constant, step (a\ntenth after half, a hundredth after three quarters), "
      "cosine,\nlinear, exponential, one-cycle or warm-restarts (default\nconstant)",
      0, 0, schedule_choices},
     {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup),
-     "steps in which the rate rises to --lr (default 0; with\none-cycle the length of its own rise, by default 0.3 of "
-     "the\nrun)",
+     "steps in which the rate rises to --lr (default 0); one-cycle\nalways rises, without this option in 0.3 of the "
+     "run",
      0, INT64_MAX, NULL},
     {"start-factor", "X", TRAIN, KIND_REAL, AT(start_factor),
      "where linear and one-cycle begin, as a factor of the learning\nrate (default 1; 0.04 with one-cycle)", 0, 0,
@@ -126,7 +125,7 @@ static const row table[] = {
      "256",
      1, INT64_MAX, NULL},
     {"period-factor", "N", TRAIN, KIND_COUNT, AT(period_factor),
-     "how many times as long each period of warm-restarts is as the\none before (default 1)", 1, INT_MAX, NULL},
+     "with warm-restarts each period is N times as long as the one\nbefore (default 1)", 1, INT_MAX, NULL},
     {"label-smoothing", "X", TRAIN, KIND_REAL, AT(label_smoothing),
      "train towards 1 - X for the right class, and spread X evenly\nover all classes; from 0 to 1 (default 0)", 0, 0,
      NULL},
@@ -135,8 +134,8 @@ static const row table[] = {
      "none)",
      0, 0, NULL},
     {"keep", "WHICH", TRAIN, KIND_CHOICE, AT(keep),
-     "the weights to end with and save: last, or best, those of the\nepoch with the best validation accuracy, which "
-     "needs\n--validate (default last)",
+     "the weights to end with and save: those of the last epoch, or\nthe best by validation accuracy, which needs "
+     "--validate\n(default last)",
      0, 0, keep_choices},
     {"patience", "N", TRAIN, KIND_COUNT, AT(patience),
      "end after N epochs without a better accuracy, on the images\nof --validate or else the test images (default: "
@@ -178,8 +177,8 @@ static const row table[] = {
     {"restart", NULL, TRAIN, KIND_FLAG, AT(restart),
      "begin anew in a folder that has checkpoints; new ones replace\nthem", 0, 0, NULL},
     {"verify", "STEPS", TRAIN, KIND_COUNT, AT(verify),
-     "every STEPS steps each device computes the same shard, and the\nresults are compared bit by bit; over ranks the "
-     "weights are\ncompared too (default never)",
+     "every STEPS steps each device computes the same shard, and the\nresults are compared bit by bit; with several "
+     "ranks (processes\nof mpirun) the weights are compared too (default never)",
      1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
      "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights: "
@@ -208,14 +207,15 @@ static const row table[] = {
      "never)",
      1, 1000000, NULL},
     {"balance", NULL, TRAIN, KIND_FLAG, AT(balance),
-     "over ranks: deal out shards by the speed of the first steps\n(default: the same number to each rank)", 0, 0,
-     NULL},
+     "with several ranks: deal out shards by the speed of the first\nsteps (default: the same number to each rank)", 0,
+     0, NULL},
     {"in-flight", "N", RUNS | BENCH | LOCAL, KIND_COUNT, AT(in_flight),
      "shards that a GPU computes at the same time; it changes the\nspeed, not the bits (default: up to 4, by its "
      "memory)",
      1, 4, NULL},
     {"host-sums", NULL, TRAIN, KIND_FLAG, AT(host_sums),
-     "over ranks: GPUs exchange gradients through the hosts\n(default: by NCCL, where it is there)", 0, 0, NULL},
+     "with several ranks: GPUs exchange gradients through the hosts\n(default: by NCCL, where it is there)", 0, 0,
+     NULL},
     {"quiet", NULL, RUNS | DOCTOR | EXPORT | LOCAL, KIND_FLAG, AT(quiet), "print results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "print this text", 0, 0, NULL},
     {"host-ranks", "N", TRAIN, KIND_COUNT, AT(host_ranks), NULL, 1, INT_MAX, NULL},
