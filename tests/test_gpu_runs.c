@@ -378,7 +378,7 @@ static uint64_t follow(bool at_once, int steps, int spoiled, ls_metrics *metrics
     ls_batch b;
     assert_true(ls_data_next(data, &b));
     for (int step = 1; step <= steps; step++) {
-        trainer->options.lr = step == spoiled ? HUGE_VAL : 0.01;
+        trainer->lr = step == spoiled ? HUGE_VAL : 0.01;
         test_step(net, trainer, &b);
         if (!at_once)
             ls_wait(s);
