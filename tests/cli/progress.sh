@@ -128,9 +128,10 @@ def suspended():
                 before = len(seen)
                 time.sleep(0.05)
             cleared.append(seen.endswith(b"\r\033[J"))
-            if turn < 2:
-                run.send_signal(signal.SIGCONT)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+            run.send_signal(signal.SIGCONT)
+        before = len(seen)
+        wait_for(lambda: b"\033[?2026l" in seen[before:])
+        for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
             run.send_signal(number)
         assert run.wait(timeout=60) - 128 in (signal.SIGTERM, signal.SIGINT), run.returncode
     finally:
