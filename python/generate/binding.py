@@ -8,6 +8,9 @@ CALLBACKS = """
 extern "Python" ls_tensor *py_forward(ls_module *, ls_tensor *);
 extern "Python" ls_tensor *py_loss(ls_tensor *, ls_tensor *, void *);
 extern "Python" bool py_fill(ls_fill *, void *);
+extern "Python" bool py_operation_shape(ls_custom_call *);
+extern "Python" void py_operation(const ls_custom_call *, const float *const *, float *);
+extern "Python" void py_operation_backward(const ls_custom_call *, const float *const *, const float *, const float *, float *const *);
 extern "Python" void py_told(const char *, void *);
 """
 

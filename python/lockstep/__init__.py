@@ -18,6 +18,7 @@ from .fitting import Epoch, fit
 from .functional import *  # noqa: F401,F403: a function for each operation of lockstep_nn.h
 from .functional import __all__ as _operations
 from .module import Metrics, Module, Parameter
+from .operations import Operation
 from .profiles import Profile
 from .session import Error, Session
 from .status import Status
@@ -32,5 +33,5 @@ def features() -> str:
     return _text(_lib.ls_features())
 
 
-__all__ = ["Checkpoint", "Checkpoints", "Data", "Device", "Devices", "Epoch", "Error", "Metrics", "Module", "Parameter", "Profile", "Report", "Session",
+__all__ = ["Checkpoint", "Checkpoints", "Data", "Device", "Devices", "Epoch", "Error", "Metrics", "Module", "Operation", "Parameter", "Profile", "Report", "Session",
            "Status", "Tensor", "Trainer", "features", "fetch", "fit", "nn", "verify", *_operations]

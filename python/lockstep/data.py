@@ -108,7 +108,7 @@ class Data:
         self._left = False
 
     def _next(self, batch):
-        with self.session._shared.lock:
+        with self.session._locked():
             if not self._call(lib.ls_data_next, batch):
                 return None
             self._epoch = batch.epoch

@@ -233,7 +233,7 @@ class Module:
         """In a forward: what the part makes of its input. Else in training mode: batches on the host are spread over the devices, and
         backward() of a loss of it is for Trainer.step. Inputs are tensors, or arrays."""
         session = self._session
-        with session._shared.lock:  # or it may be another thread's forward
+        with session._locked():  # or it may be another thread's forward
             if session._recordings:
                 return self._called(*inputs, **keywords)
             return self._run(lib.ls_module_forward, lib.ls_module_forward_all, inputs, **keywords)

@@ -5,7 +5,7 @@ import collections
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Callable, Deque, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
 
 import numpy
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .module import Model
     from .tensor import Tensor
 
+at_work = threading.local()  # .session: of the operation of one's own that the thread computes, None without one
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
@@ -69,6 +70,7 @@ class Session:
         self._raised: Optional[BaseException] = None  # by a function of the user's that the library called
         self._recordings: List[Any] = []  # modules' forwards that are running, the innermost last
         self._filling = False  # a function that makes a batch is at work
+        self._operations: Dict[Any, Any] = {}  # of one's own, as C has them
         # Of objects that Python has let go of: (order, C's function, handle, what it needs).
         self._ended: Deque[Tuple[int, Callable, Any, Any]] = collections.deque()
         self._handle = lib.ls_open(opened.c)
@@ -86,17 +88,23 @@ class Session:
 
     def call(self, function, *args):
         """Calls a C function of the library, which may fail: that is raised, and the session goes on."""
-        with self._shared.lock:
+        with self._locked():
             self._begin()
             result = function(*args)
             if self._raised is not None or lib.ls_failed(self._handle):
                 self._check()
         return result
 
+    def _locked(self):
+        """The lock, for `with`."""
+        if getattr(at_work, "session", None) is self:  # and another thread waits for it, with the lock
+            raise Error(Status.BAD_ARGUMENT, "an operation of one's own must not use the session")
+        return self._shared.lock
+
     def make(self, function, *args):
         """Calls one that makes a tensor."""
         from .tensor import wrapped
-        with self._shared.lock:  # until Python holds it
+        with self._locked():  # until Python holds it
             return wrapped(self, self.call(function, *args))
 
     def _begin(self):
@@ -147,7 +155,7 @@ class Session:
 
     def close(self) -> None:
         """Waits, and ends the session and everything made from it. Raises a failure of work that nobody has waited for."""
-        with self._shared.lock:
+        with self._locked():
             if self.closed or self._shared.forked:
                 return
             lib.ls_wait(self._handle)

@@ -134,7 +134,7 @@ class Tensor:
         """The rows cut into one part for each device: a list."""
         devices = self.session.devices(devices)
         parts = ffi.new("ls_tensor *[]", len(devices))
-        with self.session._shared.lock:
+        with self.session._locked():
             self._call(lib.ls_scatter, devices._c, parts)
             return [wrapped(self.session, part) for part in parts]
 
