@@ -57,7 +57,8 @@ def _options(read, function, struct, taken, tensors):
     parameters, fields = [], []
     only = OF_LOSS.get(function.name) if struct.name == "ls_loss" else None
     for field in struct.fields:
-        if only is not None and field.name not in only or field.name.startswith("no_") and field.name[3:] in taken or field.type == "ls_tensor *" and not tensors:
+        told = field.name.startswith("no_") and field.name[3:] in taken  # as an argument: no_bias beside bias
+        if told or only is not None and field.name not in only or field.type == "ls_tensor *" and not tensors:
             continue
         if field.name.startswith("has_"):  # with its number behind it
             fields.append(f"{field.name}={field.name[4:]} is not None")
@@ -214,4 +215,4 @@ def status(read):
     names = [name[3:] for name in read.enums["ls_status"]]
     return ('"""What may go wrong. Made by python/generate from lockstep.h."""\nimport enum\n\n\nclass Status(str, enum.Enum):\n'
             '    """What went wrong: ls_status of lockstep.h. Each equals its name: Status.NO_DEVICE == "NO_DEVICE"."""\n\n'
-            + "".join(f'    {name} = "{name}"\n' for name in names))
+            + "".join(f'    {name} = "{name}"\n' for name in names) + "\n    def __str__(self):\n        return self.value\n")

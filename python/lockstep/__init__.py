@@ -33,5 +33,5 @@ def features() -> str:
     return _text(_lib.ls_features())
 
 
-__all__ = ["Checkpoint", "Checkpoints", "Data", "Device", "Devices", "Epoch", "Error", "Metrics", "Module", "Operation", "Parameter", "Profile", "Report", "Session",
-           "Status", "Tensor", "Trainer", "features", "fetch", "fit", "nn", "verify", *_operations]
+__all__ = ["Checkpoint", "Checkpoints", "Data", "Device", "Devices", "Epoch", "Error", "Metrics", "Module", "Operation", "Parameter", "Profile",
+           "Report", "Session", "Status", "Tensor", "Trainer", "features", "fetch", "fit", "nn", "verify", *_operations]

@@ -30,7 +30,8 @@ class Checkpoints:
     so many of the newest stay, 0 is 3. settings: of your own, which define the result too. allow_changed: names of settings that may differ
     in what is loaded. told: called with a line for what loading passes over. Raises Error: BUSY, IO. It is held until close."""
 
-    def __init__(self, trainer, data, directory, *, keep: int = 0, settings: Optional[Dict[str, str]] = None, allow_changed=None, told=None):
+    def __init__(self, trainer, data, directory, *, keep: int = 0, settings: Optional[Dict[str, str]] = None, allow_changed=None,
+                 told=None):
         self.trainer, self.data, self.session = trainer, data, trainer.session
         how = options("ls_checkpoint_options *", keep=keep)
         how.c.settings, kept = _notes(settings)

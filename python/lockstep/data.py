@@ -54,7 +54,8 @@ def telling(session, told):
 def loader_of(session, *, batch: int = 0, shuffle: bool = False, limit: int = 0, directory=None, flip: bool = False, crop: int = 0,
               erase: float = 0.0, told=None):
     """ls_loader from keywords."""
-    loader = options("ls_loader *", directory=None if directory is None else os.fspath(directory), batch=batch, shuffle=shuffle, limit=limit)
+    folder = None if directory is None else os.fspath(directory)
+    loader = options("ls_loader *", directory=folder, batch=batch, shuffle=shuffle, limit=limit)
     loader.c.augment = {"flip": flip, "crop": crop, "erase": erase}
     loader.c.told, user = telling(session, told)
     loader.c.user = user

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tu
 
 import numpy
 
-from ._arguments import Options, enum, names, options, shape, sizes, taken, tensors, text
+from ._arguments import Options, names, options, shape, sizes, taken, tensors, text
 from ._lockstep import ffi, lib
 from .data import Data
 from .devices import Device, Devices
@@ -185,9 +185,10 @@ class Module:
     @property
     def _session(self):
         if not self._is_bound():
-            closed = self._bound is not None
-            raise Error(Status.NOT_INITIALIZED, f"{type(self).__name__} " + ("went with its session, which is closed; initialize gives it to "
-                                                "another one" if closed else "has no session yet; initialize gives it to one"))
+            why = "has no session yet; initialize gives it to one"
+            if self._bound is not None:
+                why = "went with its session, which is closed; initialize gives it to another one"
+            raise Error(Status.NOT_INITIALIZED, f"{type(self).__name__} {why}")
         return self._bound[0]
 
     @property

@@ -31,13 +31,13 @@ def bright_quarters(rows, seed=0):
 
 
 def small_network():
-    return ls.nn.Sequential(ls.nn.Conv2d(8, kernel=3, padding=1), ls.nn.BatchNorm(), ls.nn.ReLU(), ls.nn.MaxPool2d(kernel=2), ls.nn.Flatten(),
-                            ls.nn.Linear(CLASSES))
+    return ls.nn.Sequential(ls.nn.Conv2d(8, kernel=3, padding=1), ls.nn.BatchNorm(), ls.nn.ReLU(), ls.nn.MaxPool2d(kernel=2),
+                            ls.nn.Flatten(), ls.nn.Linear(CLASSES))
 
 
 def run_python(program, *args, status=0, timeout=60):
     """In a Python of its own: (stdout, stderr)."""
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), *args], capture_output=True, text=True, timeout=timeout, check=False,
-                          cwd=ROOT / "docs")  # not where the package's sources are
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), *args], capture_output=True, text=True, timeout=timeout,
+                          check=False, cwd=ROOT / "docs")  # not where the package's sources are
     assert done.returncode == status, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout, done.stderr

@@ -14,7 +14,8 @@ import lockstep as ls
 images = numpy.random.default_rng(0).integers(0, 255, (256, 1, 16, 16)).astype(numpy.uint8)
 labels = numpy.arange(256) % 4
 def make(s):
-    net = ls.nn.Sequential(ls.nn.Conv2d(32, 3), ls.nn.ReLU(), ls.nn.Flatten(), ls.nn.Linear(4)).initialize("cpu:0-1", session=s, init="xavier")
+    net = ls.nn.Sequential(ls.nn.Conv2d(32, 3), ls.nn.ReLU(), ls.nn.Flatten(), ls.nn.Linear(4))
+    net.initialize("cpu:0-1", session=s, init="xavier")
     return s.arrays(images, labels, batch=64, shuffle=True), net
 def steps(data, net, trainer, n):
     for X, y in data:
@@ -32,7 +33,8 @@ def run(program, **keywords):
 
 
 @pytest.mark.parametrize("end", ["", "sys.exit(0)", "del s", "del s, data, net, trainer; gc.collect()", "s.close()",
-                                 "s.__class__.kept = (s, data, net, trainer)", "threading.Thread(target=lambda: (time.sleep(0.1), net(X))).start()"])
+                                 "s.__class__.kept = (s, data, net, trainer)",
+                                 "threading.Thread(target=lambda: (time.sleep(0.1), net(X))).start()"])
 def test_python_ends_with_work_in_flight(end):
     out, err = run(f"""
         s = ls.Session()

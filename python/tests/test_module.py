@@ -48,7 +48,8 @@ def test_parts_have_pytorchs_names(s, data):
     net.initialize(s.devices("cpu:0"), init="he", like=data)
     assert [(p.name, p.shape) for p in net.parameters() if p.trainable] == [
         ("stem.weight", (4, 1, 3, 3)), ("block.norms.0.weight", (4,)), ("block.norms.0.bias", (4,)), ("block.conv.weight", (4, 4, 3, 3)),
-        ("block.conv.bias", (4,)), ("block.norms.1.weight", (4,)), ("block.norms.1.bias", (4,)), ("out.weight", (4, 256)), ("out.bias", (4,))]
+        ("block.conv.bias", (4,)), ("block.norms.1.weight", (4,)), ("block.norms.1.bias", (4,)),
+        ("out.weight", (4, 256)), ("out.bias", (4,))]
     assert "block.norms.1.running_var" in net.state_dict() and "out.weight" in net.summary()
     assert net["out.weight"].shape == (4, 256) and net["block"].conv is net["block"].children()["conv"] is net[1].conv
     assert net.images_shape == (-1, 1, 8, 8)

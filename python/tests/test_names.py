@@ -86,7 +86,7 @@ def test_public_methods_say_what_they_are():
 
 
 def test_words_are_those_of_the_headers():
-    assert ls.Status.NO_DEVICE == "NO_DEVICE"
+    assert ls.Status.NO_DEVICE == "NO_DEVICE" and str(ls.Status.NO_DEVICE) == "NO_DEVICE"
     with pytest.raises(ValueError, match="'constant', 'step', 'cosine', 'linear', 'exponential', 'one_cycle', 'warm_restarts'"):
         from lockstep._arguments import enum
         enum("ls_schedule", "stairs")

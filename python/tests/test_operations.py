@@ -8,7 +8,8 @@ from conftest import CLASSES, bright_quarters, run_python
 relu = ls.Operation(lambda x: numpy.maximum(x, 0), lambda inputs, y, dy: [numpy.where(y > 0, dy, 0)], name="my_relu")
 scaled = ls.Operation(lambda x, a: x * a[:, None, None], parameters=[1], name="scaled",
                       backward=lambda inputs, y, dy: [dy * inputs[1][:, None, None], (dy * inputs[0]).sum((0, 2, 3))])
-halves = ls.Operation(lambda x: x[:, ::2] + x[:, 1::2], lambda inputs, y, dy: [dy.repeat(2, 1)], shape=lambda x: (x[0] // 2,), name="halves")
+halves = ls.Operation(lambda x: x[:, ::2] + x[:, 1::2], lambda inputs, y, dy: [dy.repeat(2, 1)], name="halves",
+                      shape=lambda x: (x[0] // 2,))
 
 
 def test_values_and_slopes(s):

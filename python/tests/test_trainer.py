@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import lockstep as ls
-from conftest import CLASSES, bright_quarters, run_python, small_network
+from conftest import bright_quarters, run_python, small_network
 
 
 @pytest.fixture
@@ -76,7 +76,8 @@ def test_the_same_fingerprint_as_the_programs():
 def test_optimizers_and_options(s, data):
     for optimizer, options in (("adam", {}), ("adamw", {"weight_decay": 0.1, "clip_norm": 1.0}), ("sgd", {"nesterov": True})):
         data.seek(0)
-        net, trainer = trained(s, data, "cpu:0", epochs=1, optimizer=optimizer, momentum=0.9 if optimizer == "sgd" else 0.0, lr=0.01, **options)
+        momentum = 0.9 if optimizer == "sgd" else 0.0
+        net, trainer = trained(s, data, "cpu:0", epochs=1, optimizer=optimizer, momentum=momentum, lr=0.01, **options)
         s.wait()
         reports = list(trainer.reports())
         assert [report.step for report in reports] == [1, 2, 3] and (reports[0].norm > 0) == ("clip_norm" in options)
