@@ -143,6 +143,12 @@ static void use_parents(run *r, int number)
     NOTHING(ls_all_devices(r->s).n);
     ls_devices_str(r->s, r->trainer->network->devices);
     ls_module_summary(r->net);
+    NOTHING(ls_hold(r->w) != r->w);
+    ls_drop(r->w);
+    REFUSED(ls_module_end(r->net));
+    REFUSED(ls_end(r->kept));
+    REFUSED(ls_end(r->trainer));
+    REFUSED(ls_end(r->data));
     REFUSED(ls_close(r->s));
 }
 
