@@ -5,6 +5,7 @@
 #include <lockstep.h>
 #include <lockstep_profile.h>
 #include <lockstep_checkpoint.h>
+#include <lockstep_lifetime.h>
 #include <lockstep_train.h>
 #include <stdlib.h>
 #include <string.h>
