@@ -58,7 +58,7 @@ static ls_module *pooled(ls_session *s)
 static ls_tensor *forward(ls_module *self, ls_tensor *x)
 {
     const kind *k = ls_module_user(self);
-    char name[8];
+    char name[16];
     x = ls_module_call(self, "stem", x);
     for (int i = 0; i < BLOCKS; i++) {
         snprintf(name, sizeof name, "b%d", i);
@@ -75,7 +75,7 @@ static ls_module *make_network(ls_session *s, const kind *k)
     ls_module *net = ls_block(s, forward, (void *)k);
     ls_module_append(net, "stem", ls_nn_conv2d(s, 4, 3, &(ls_conv){.padding = 1}));
     for (int i = 0; i < BLOCKS; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "b%d", i);
         ls_module *block = k->block(s);
         ls_module_append(net, name, block);
