@@ -387,9 +387,11 @@ int outputs_check_held(int command, const settings *chosen)
 {
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         const char *path = *(const char *const *)((const char *)chosen + table[i].place);
-        if (table[i].command == command && path && is_of_checkpoint(path))
+        if (table[i].command != command || !path)
+            continue;
+        if (is_of_checkpoint(path))
             return failed(table[i].option, "%s: is half of a checkpoint, which would be lost; name another file", path);
-        if (table[i].command == command && path && holds_another(&table[i], path))
+        if (holds_another(&table[i], path))
             return failed(table[i].option, "%s: is no %s, and would be lost; name another file, or move it away", path,
                           table[i].noun);
     }

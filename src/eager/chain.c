@@ -125,7 +125,7 @@ static ls_array *given_to(const chain *c, const link *l)
 static ls_status make_part(chain *c, link *l, ls_trace *trace, int64_t rows, ls_tensor *dy)
 {
     ls_network *network = l->call->network;
-    const int images = rows < network->shard ? (int)rows : network->shard;
+    const int images = ls_run_images(c->session, rows);
     ls_program *program = ls_network_program(trace, LS_WANT_PARAMETERS, dy != NULL, images);
     if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK ||
         ls_check_rows(network, program->plan, rows, c->function) != LS_OK)
@@ -158,10 +158,7 @@ static ls_status take_gradient(chain *c, ls_tensor *input, ls_array *rows)
         return ls_add_up(c->session, &way);
     }
     way.to = input->tracking.gradient;
-    const bool add = input->tracking.freshness == LS_FRESH && !atomic_load(&way.to->lost);
-    atomic_store(&way.to->lost, false);
-    input->tracking.freshness = LS_FRESH;
-    return add ? ls_add_up(c->session, &way) : ls_copy(c->session, &way);
+    return ls_run_adds(input) ? ls_add_up(c->session, &way) : ls_copy(c->session, &way);
 }
 
 /* The loss, from what its shards gave. */
@@ -227,7 +224,6 @@ static ls_status run_inputs_there(chain *c, ls_trace *trace, unsigned wanted, ls
 
 static ls_status make_inputs(chain *c, const link *l, ls_trace *trace, ls_tensor *root, int64_t rows, ls_tensor *dy)
 {
-    ls_network *network = l->call->network;
     unsigned wanted = 0;
     bool calls = false;
     for (int k = 0; k < trace->n_inputs; k++) {
@@ -239,7 +235,7 @@ static ls_status make_inputs(chain *c, const link *l, ls_trace *trace, ls_tensor
     }
     if (!wanted)
         return LS_OK;
-    const int images = rows < network->shard ? (int)rows : network->shard;
+    const int images = ls_run_images(c->session, rows);
     ls_program *program = ls_network_program(trace, LS_WANT_INPUTS, dy != NULL, images);
     if (!program || !(wanted &= program->flowing) || ls_network_read(l->call) != LS_OK)
         return ls_status_of(c->session);

@@ -142,8 +142,7 @@ static ls_device place_of(const ls_tensor *tensor)
     return tensor->device.type == LS_HOST ? (ls_device){LS_CPU, 0} : tensor->device;
 }
 
-/* The images of the largest shard. */
-static int images_of(ls_session *session, int64_t rows)
+int ls_run_images(const ls_session *session, int64_t rows)
 {
     return rows < session->options.shard ? (rows ? (int)rows : 1) : session->options.shard;
 }
@@ -158,14 +157,20 @@ ls_array *ls_run_array(ls_task *task, ls_device device, size_t n)
     return array;
 }
 
+bool ls_run_adds(ls_tensor *tracked)
+{
+    ls_array *gradient = tracked->tracking.gradient;
+    const bool adds = tracked->tracking.freshness == LS_FRESH && !atomic_load(&gradient->lost);
+    if (!adds)
+        atomic_store(&gradient->lost, false);
+    tracked->tracking.freshness = LS_FRESH;
+    return adds;
+}
+
 ls_target ls_run_aim(ls_task *task, ls_tensor *tracked)
 {
-    ls_target t = {.gradient = tracked->tracking.gradient,
-                   .add = tracked->tracking.freshness == LS_FRESH && !atomic_load(&tracked->tracking.gradient->lost)};
-    if (!t.add)
-        atomic_store(&t.gradient->lost, false);
+    ls_target t = {.gradient = tracked->tracking.gradient, .add = ls_run_adds(tracked)};
     ls_task_writes(task, t.gradient);
-    tracked->tracking.freshness = LS_FRESH;
     return t;
 }
 
@@ -188,7 +193,7 @@ static ls_feed *feed_for(ls_trace *trace, ls_wanted wanted, const ls_tensor *roo
     ls_session *session = trace->session;
     const ls_backend *backend = stream->turn->executor->backend;
     int64_t rows = (root->fold ? root->in[0] : root)->shape.dim[0];
-    const int images = images_of(session, rows);
+    const int images = ls_run_images(session, rows);
     ls_program *program = trace->call ? ls_network_program(trace, wanted, dy != NULL, images)
                                       : ls_program_of(trace, wanted, dy != NULL, images, &backend, 1);
     if (!program || ls_turn_reserve(stream->turn, ls_plan_for(program->plan, backend)) != LS_OK)

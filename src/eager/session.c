@@ -141,14 +141,11 @@ ls_status ls_end(void *object)
     if (!session || ls_context_is_parents(&session->context))
         return LS_BAD_ARGUMENT;
     ls_wait(session);
-    const ls_owned *entry = ls_owned_alone(session, object);
-    if (!entry)
+    ls_scope_close(session, ls_scope_of_batch(session, object));
+    if (!ls_end_owned(session, object))
         return ls_raise(&session->context, LS_BAD_ARGUMENT,
                         "ls_end: this is no data set, trainer, profile or folder of checkpoints of the session, or a "
                         "trainer whose profile or checkpoints are still there");
-    ls_scope_close(session, ls_scope_of_batch(session, object));
-    ls_scopes_forget(session, entry);
-    ls_release_one(session, entry);
     return ls_status_of(session);
 }
 

@@ -223,11 +223,22 @@ void ls_scope_close(ls_session *session, int scope)
     }
 }
 
-void ls_scopes_forget(ls_session *session, const ls_owned *entry)
+/* Scopes that were opened when this was the youngest one owned no longer know it: it is about to go. */
+static void forget(ls_session *session, const ls_owned *entry)
 {
     for (int i = session->tensors ? session->tensors->depth - 1 : -1; i >= 0; i--)
         if (session->tensors->scopes[i].owned == entry)
             session->tensors->scopes[i].owned = entry->next;
+}
+
+bool ls_end_owned(ls_session *session, const void *object)
+{
+    const ls_owned *entry = ls_owned_alone(session, object);
+    if (!entry)
+        return false;
+    forget(session, entry);
+    ls_release_one(session, entry);
+    return true;
 }
 
 int ls_scope_of_batch(const ls_session *session, const ls_data *batch)

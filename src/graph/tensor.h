@@ -154,8 +154,8 @@ void ls_tensors_forget(ls_session *session, const struct ls_network *network);
 int ls_scope_open(ls_session *session, const ls_data *batch);           /* -1 after a failure */
 int ls_scope_of_batch(const ls_session *session, const ls_data *batch); /* -1 where none is open */
 void ls_scope_close(ls_session *session, int scope);
-/* Scopes that were opened when this was the youngest one owned no longer know it: it is about to go. */
-void ls_scopes_forget(ls_session *session, const ls_owned *entry);
+/* Frees what the session owns before its scope is left; false where it does not own it, or another object needs it. */
+bool ls_end_owned(ls_session *session, const void *object);
 
 /* False with LS_STALE for a tensor of a network that is gone. */
 bool ls_has_network(const ls_tensor *tensor, const char *function);

@@ -333,11 +333,8 @@ ls_status ls_module_end(ls_module *net)
     if (!net->network)
         return ls_status_of(session);
     ls_wait(session);
-    const ls_owned *entry = ls_owned_alone(session, net->network);
-    if (!entry)
+    if (!ls_end_owned(session, net->network))
         return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_module_end: the network has a trainer; ls_end ends it");
-    ls_scopes_forget(session, entry);
-    ls_release_one(session, entry);
     return ls_status_of(session);
 }
 

@@ -139,6 +139,13 @@ static bool is_within(const ls_module *module, ls_module *whole, uint64_t walk)
 
 /* A module may have several places, all in one network, and known before its parameters are made: what came later would
  * be left out. */
+/* Whether the parameters of the module's network are made, which nothing can join or change from then on. */
+static bool is_defined(ls_module *module)
+{
+    const ls_module *root = ls_module_root(module);
+    return root->defined && *root->defined;
+}
+
 static ls_status check_place(ls_module *parent, const char *name, ls_module *child)
 {
     ls_context *context = &parent->session->context;
@@ -164,7 +171,7 @@ static ls_status check_place(ls_module *parent, const char *name, ls_module *chi
                         "ls_module_append: \"%s\" is \"%s\" of another network, which has values; two networks cannot "
                         "share weights: make a second module",
                         name, ls_module_path(child, path));
-    if (root->defined && *root->defined)
+    if (is_defined(parent))
         return ls_raise(
             context, LS_BAD_ARGUMENT,
             "ls_module_append: \"%s\" comes too late to %s: the parameters were made when the images' shape became "
@@ -178,9 +185,8 @@ ls_status ls_module_recompute(ls_module *module, bool on)
     LS_OWN_ENVIRONMENT;
     if (!module || ls_failed(module->session))
         return module ? ls_status_of(module->session) : LS_BAD_ARGUMENT;
-    const ls_module *root = ls_module_root(module);
     char path[LS_MODULE_PATH];
-    if (root->defined && *root->defined)
+    if (is_defined(module))
         return ls_raise(&module->session->context, LS_BAD_ARGUMENT,
                         "ls_module_recompute: it comes too late to %s: the network was recorded when the images' shape "
                         "became known; call it before the first call, and before ls_module_initialize with init.like",

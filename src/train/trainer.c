@@ -566,8 +566,7 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     const char *wrong = ls_optimizer_wrong(kind, options);
     if (!wrong && network->trainer)
         wrong = "the network has a trainer already; ls_trainer_set_lr changes its rate, ls_trainer_set_options all "
-                "else, and "
-                "ls_end, or leaving the scope that it was made in, ends it";
+                "else, and ls_end, or leaving the scope that it was made in, ends it";
     if (wrong) {
         ls_raise(context, LS_BAD_ARGUMENT, "ls_trainer_new: %s", wrong);
         return NULL;
