@@ -3,13 +3,11 @@
  * ResNet-50 on images from memory, on two cores: one network keeps what its blocks make, the other computes it again.
  * They take a step in turn, so that a machine which changes its speed changes it for both. Prints what each needs, the
  * median over the rounds of how much longer a step takes, and whether the losses have the same bits. */
-#define _POSIX_C_SOURCE 200809L
 #include "../examples/arguments.h"
 #include "../examples/torchvision.h"
 
 #include <lockstep_profile.h>
 #include <lockstep_train.h>
-#include <time.h>
 
 enum { CLASSES = 10, COLOURS = 3, MOST_ROUNDS = 99 };
 
@@ -21,13 +19,6 @@ typedef struct training {
     int64_t bytes;
     double loss;
 } training;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void check(const training *t)
 {
@@ -61,17 +52,18 @@ static double step(training *t)
 {
     ls_batch batch;
     ls_report report;
-    const double begin = now();
+    ls_timer timer = {0};
+    ls_timer_start(&timer);
     while (!ls_data_next(t->data, &batch) && !ls_failed(t->session))
         ; /* an epoch is over; the next begins */
     ls_backward(ls_cross_entropy(ls_module_forward(t->net, batch.X), batch.y));
     ls_trainer_step(t->trainer);
     ls_wait(t->session);
     check(t);
-    const double end = now();
+    ls_timer_stop(&timer);
     while (ls_trainer_next_report(t->trainer, &report))
         t->loss = report.loss;
-    return end - begin;
+    return timer.total;
 }
 
 static int compare(const void *a, const void *b)

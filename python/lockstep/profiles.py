@@ -97,13 +97,17 @@ class Profile:
     def __exit__(self, *_):
         self.stop()
 
+    def _each(self, ctype, count, at):
+        """The structs that a C function gives by number, one after another in one place."""
+        c = ffi.new(ctype)
+        for i in range(self._call(count)):
+            self._call(at, i, c)
+            yield c
+
     def rows(self) -> List[ProfileRow]:
         """The operations, in the order of the step; none before the stop."""
-        row, found = ffi.new("ls_profile_row *"), []
-        for i in range(self._call(lib.ls_profile_rows)):
-            self._call(lib.ls_profile_at, i, row)
-            found.append(taken(ProfileRow, row)._replace(direction=_word("ls_direction", row.direction, "")))
-        return found
+        return [taken(ProfileRow, row)._replace(direction=_word("ls_direction", row.direction, ""))
+                for row in self._each("ls_profile_row *", lib.ls_profile_rows, lib.ls_profile_at)]
 
     def total(self) -> ProfileSum:
         """All rows, and what was between them."""
@@ -119,8 +123,5 @@ class Profile:
 
     def spans(self) -> List[Span]:
         """What happened when, one device after another."""
-        span, found = ffi.new("ls_span *"), []
-        for i in range(self._call(lib.ls_profile_spans)):
-            self._call(lib.ls_profile_span_at, i, span)
-            found.append(taken(Span, span)._replace(kind=_word("ls_span_kind", span.kind, "SPAN_")))
-        return found
+        return [taken(Span, span)._replace(kind=_word("ls_span_kind", span.kind, "SPAN_"))
+                for span in self._each("ls_span *", lib.ls_profile_spans, lib.ls_profile_span_at)]

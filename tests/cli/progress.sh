@@ -10,6 +10,7 @@ python3 -c 'import pty; pty.openpty()' 2>/dev/null || none_run "there are no pse
 python3 - "$program" "$work" <<'PY' || wrong "the view"
 import fcntl, os, pty, re, signal, struct, subprocess, sys, termios, threading, time
 from recompute import log_lines, told
+from run_logs import cpu_seconds
 
 ended = [sys.argv[1], "train", "--epochs", "3", "--limit-test", "10", "--devices", "cpu:0", "--batch", "64"]
 endless = [sys.argv[1], "train", "--epochs", "1000000", "--limit-test", "10", "--devices", "cpu:0", "--batch", "64"]
@@ -152,7 +153,7 @@ def ended_at_once():
     def work(run, seen, wait_for):
         wait_for(lambda: b"\033[?2026l" in seen)
         # What comes before the first step takes less.
-        wait_for(lambda: sum(map(int, open(f"/proc/{run.pid}/stat").read().rpartition(")")[2].split()[11:13])) >= 2 * os.sysconf("SC_CLK_TCK"))
+        wait_for(lambda: cpu_seconds(run.pid) >= 2)
         run.send_signal(signal.SIGTERM)
         time.sleep(1.2)
         run.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Logs and checkpoints, as the tests of interrupted runs look at them."""
+"""Logs, checkpoints and processes, as the tests of interrupted runs look at them."""
 import glob
 import json
 import os
@@ -31,3 +31,9 @@ class Kept:
 
     def numbers(self, path=None):
         return numbers(path or self.log)
+
+
+def cpu_seconds(pid):
+    """What a process has computed so far, in all of its threads."""
+    fields = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

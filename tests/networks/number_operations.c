@@ -52,24 +52,26 @@ static int above_zero(recipe *r, int value)
     return value < 0 ? -1 : recipe_add(r, "add", value, &more);
 }
 
-static bool of_positive(recipe *r, step *p)
+/* As large as what it is made of, where that is there. */
+static bool sized(recipe *r, step *p, double large)
 {
-    p->from[0] = above_zero(r, p->from[0]);
     if (p->from[0] < 0)
         return false;
     p->to = *from_sizes(r, p);
-    p->large = 1.6;
+    p->large = large;
     return true;
+}
+
+static bool of_positive(recipe *r, step *p)
+{
+    p->from[0] = above_zero(r, p->from[0]);
+    return sized(r, p, 1.6);
 }
 
 static bool exponential(recipe *r, step *p)
 {
     p->from[0] = recipe_add(r, "tanh", p->from[0], NULL);
-    if (p->from[0] < 0)
-        return false;
-    p->to = *from_sizes(r, p);
-    p->large = 2;
-    return true;
+    return sized(r, p, 2);
 }
 
 static bool power(recipe *r, step *p)
@@ -81,11 +83,7 @@ static bool power(recipe *r, step *p)
         recipe_say(p, "argument", ONE_OF(r, -1, 0.5, 1.75, -0.75));
         p->from[0] = above_zero(r, p->from[0]);
     }
-    if (p->from[0] < 0)
-        return false;
-    p->to = *from_sizes(r, p);
-    p->large = 3;
-    return true;
+    return sized(r, p, 3);
 }
 
 static bool clamp(recipe *r, step *p)
