@@ -10,7 +10,6 @@
 #include "base/host.h"
 #include "cluster/cluster.h"
 #include "train/gathered.h"
-#include "comm/link.h"
 #include "support.h"
 #include "thread_wire.h"
 #include "training.h"
@@ -570,42 +569,6 @@ static void a_rank_with_another_rate_is_named(void **state)
         on_ranks(&(plan){.ranks = n}, ranks, other_rate);
 }
 
-/* Cards of ranks, none of which can be connected, and what all ranks say of it. */
-typedef struct meeting {
-    struct {
-        bool card;
-        const char *why;
-    } ranks[4];
-    const char *wanted; /* begins so */
-} meeting;
-
-static void meeting_rank(ls_cluster *cluster, int number, void *user)
-{
-    static const ls_executor_type type = {.peers = {.connect = NULL}};
-    const meeting *m = user;
-    ls_executor card = {.type = &type, .name = "some card"};
-    ls_context context;
-    char why[LS_WHY];
-    snprintf(why, sizeof why, "%s", m->ranks[number].why);
-    assert_int_equal(ls_context_init(&context, NULL), LS_OK);
-    assert_false(ls_link_connect(cluster, &context, m->ranks[number].card ? &card : NULL, why));
-    assert_string_equal(why, m->wanted);
-    ls_context_destroy(&context);
-}
-
-static void who_cannot_be_connected_is_named(void **state)
-{
-    (void)state;
-    static const meeting meetings[] = {
-        {{{false, ""}, {false, ""}, {false, ""}, {false, ""}}, ""}, /* nobody has cards: nothing to say */
-        {{{false, ""}, {false, ""}, {true, ""}, {false, ""}}, "rank 0: no GPUs"},
-        {{{false, "asked for"}, {false, ""}, {true, ""}, {true, ""}}, "rank 0: asked for"},
-        {{{true, ""}, {true, ""}, {false, ""}, {true, ""}}, "rank 0: some card cannot be connected"},
-    };
-    for (size_t i = 0; i < sizeof meetings / sizeof *meetings; i++)
-        wire_run(4, meeting_rank, (void *)&meetings[i]);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -621,7 +584,6 @@ int main(void)
         cmocka_unit_test(a_stop_is_asked_for_by_one_and_known_to_all_at_one_step),
         cmocka_unit_test(differences_name_setting_and_rank),
         cmocka_unit_test(a_self_test_says_the_same_on_all_devices),
-        cmocka_unit_test(who_cannot_be_connected_is_named),
         /* The last: an MPI leaves hooks in the ends of threads, where the thread sanitizer's are gone. */
         cmocka_unit_test(plugins_can_be_loaded),
     };

@@ -64,11 +64,19 @@ static bool all_good(ls_cluster *cluster, ls_context *context, hello *all, bool 
     return ls_cluster_gather_each(cluster, context, all, sizeof *all) == LS_OK && judge(all, cluster->ranks, why);
 }
 
+static bool find_others(ls_cluster *cluster, ls_executor *executor, const ls_links *links, const ls_link_name *name,
+                        char *why)
+{
+    waits(cluster, true); /* until `all_good` has heard of all */
+    return executor->type->peers.connect(executor, links, name, cluster->rank, cluster->ranks, why, LS_WHY);
+}
+
 /* Every rank sends each other one a word of its own, over all connections that there will be: cards that do not reach
  * each other as they say have another way now. */
-static bool say_first_words(ls_executor *executor, int rank, int ranks, char *why)
+static bool say_first_words(ls_cluster *cluster, ls_executor *executor, char *why)
 {
     enum { WORD = 1024, SECONDS = 30 };
+    const int rank = cluster->rank, ranks = cluster->ranks;
     const size_t bytes = (size_t)ranks * WORD;
     unsigned char word[WORD];
     const ls_executor_type *type = executor->type;
@@ -86,6 +94,7 @@ static bool say_first_words(ls_executor *executor, int rank, int ranks, char *wh
         type->peers.send(executor, r, there + (size_t)r * WORD, WORD);
     }
     type->peers.end_group(executor);
+    waits(cluster, true);
     const char *failure = type->peers.try_group(executor, SECONDS);
     if (failure) {
         snprintf(why, LS_WHY, "the first transfers from %s: %.*s", executor->name, LS_WHY - 64, failure);
@@ -122,14 +131,11 @@ bool ls_link_connect(ls_cluster *cluster, ls_context *context, ls_executor *exec
     }
     bool good = all_good(cluster, context, all, links != NULL, why);
     if (good && !executor->connected) {
-        atomic_store(&cluster->waiting, 1);
         good = rank > 0 || links->name(&name, why, LS_WHY);
         good = all_good(cluster, context, all, good, why) &&
                ls_cluster_gather_from(cluster, context, 0, &name, sizeof name) == LS_OK;
-        good = good && all_good(cluster, context, all,
-                                executor->type->peers.connect(executor, links, &name, rank, ranks, why, LS_WHY), why);
-        good = good && all_good(cluster, context, all, say_first_words(executor, rank, ranks, why), why);
-        atomic_store(&cluster->waiting, 0);
+        good = good && all_good(cluster, context, all, find_others(cluster, executor, links, &name, why), why);
+        good = good && all_good(cluster, context, all, say_first_words(cluster, executor, why), why);
         if (!good)
             executor->type->peers.disconnect(executor, false);
         if (good) {
