@@ -1,4 +1,5 @@
 /* Ranks without an MPI: threads of this process, each with a session of its own. */
+#include <lockstep_profile.h>
 #include <lockstep_train.h>
 #include <lockstep_trial.h>
 #include <sched.h>
@@ -14,7 +15,7 @@
 #include "thread_wire.h"
 #include "training.h"
 
-enum { RANKS = 8, CLASSES = 3, NARROW = 40, WIDE = 6000 };
+enum { RANKS = 8, CLASSES = 3, NARROW = 40, WIDE = 6000, MOST_ASKED = (1 << 23) - 1 };
 
 /* ---- A small run ---- */
 
@@ -35,7 +36,7 @@ typedef struct plan {
     int epochs; /* 0: 2 */
     ls_optimizer optimizer;
     double lr, momentum, clip;
-    int ask_rank; /* asks to stop from the start; -1: none */
+    int ask_rank; /* asks for more than the others, from the start; -1: none asks for anything */
     uint64_t shuffle;
     int host_ranks; /* pretended by the option */
     int hosts;      /* pretended by names, in turn; 0: as it is */
@@ -98,13 +99,14 @@ static void train_small(const plan *p, ls_cluster *cluster, int number, result *
     ls_module_initialize(other, devices, &(ls_init){.like = data});
     ls_trainer *second = ls_trainer_new(other, LS_SGD, &(ls_optim){.lr = 0.1});
     ls_report report;
+    ls_trainer_vote(trainer, p->ask_rank == number ? MOST_ASKED : p->ask_rank >= 0 ? number + 1 : 0);
     for (int epoch = 0; epoch < (p->epochs ? p->epochs : 2); epoch++)
         for (ls_batch b; !r->asked && ls_data_next(data, &b);) {
             test_step(net, trainer, &b);
             test_step(other, second, &b);
             if (p->set > 0 && trainer->handed_in == 2)
                 ls_trainer_set_lr(trainer, p->set);
-            ls_trainer_vote(trainer, p->ask_rank == number ? 5 : 0);
+            ls_trainer_vote(trainer, number % 2 ? -1 : MOST_ASKED + 1); /* of no account */
             r->asked = ls_trainer_voted(trainer);
             if (!r->balanced_from && ls_trainer_balanced(trainer, NULL))
                 r->balanced_from = (int)trainer->handed_in;
@@ -181,7 +183,12 @@ static void broken_rank(ls_cluster *cluster, int number, void *user)
     for (ls_batch b; ls_data_next(data, &b);)
         test_step(net, trainer, &b);
     assert_int_equal(ls_wait(s), LS_IO);
-    assert_non_null(strstr(ls_message(s), "a transfer between ranks failed"));
+    int done = 0;
+    char words[80];
+    for (ls_report report; ls_trainer_next_report(trainer, &report);)
+        done++;
+    snprintf(words, sizeof words, "rank %d: step %d: a transfer between ranks failed", number, done + 1);
+    assert_string_equal(ls_message(s), words);
     assert_int_equal(wire_receiving(cluster), 0);
     ls_close(s);
 }
@@ -201,13 +208,18 @@ static void other_rate(ls_cluster *cluster, int number, void *user)
     test_step(net, trainer, &b);
     assert_int_equal(ls_wait(s), LS_OK);
     const uint64_t sum = ls_module_checksum(net);
+    float gradient[CLASSES];
     assert_int_equal(ls_trainer_set_lr(trainer, number == last ? 0.0500001 : 0.05), LS_OK);
-    test_step(net, trainer, &b);
+    ls_backward(test_losses(net, &b));
+    assert_int_equal(test_read_gradient(net, "fc2.bias", gradient, CLASSES), LS_OK); /* no rate is in it */
+    assert_int_equal(ls_trainer_step(trainer), LS_OK);
     assert_int_equal(ls_wait(s), LS_DIFFERS);
-    char words[64];
-    snprintf(words, sizeof words, "step 2: rank %d on host ", last);
-    if (!strstr(ls_message(s), words) || !strstr(ls_message(s), " has another learning rate "))
-        fail_msg("rank %d: %s", number, ls_message(s));
+    char words[256];
+    snprintf(words, sizeof words,
+             "step 2: rank %d on host %s has another learning rate or other options of the trainer than rank 0; give "
+             "all ranks the same",
+             last, ls_cluster_host(cluster, last));
+    assert_string_equal(ls_message(s), words);
     assert_true(ls_failed_together(s) && ls_catch(s, LS_DIFFERS));
     assert_true(ls_module_checksum(net) == sum);
     assert_int_equal(ls_trainer_set_lr(trainer, 0.05), LS_OK);
@@ -215,6 +227,89 @@ static void other_rate(ls_cluster *cluster, int number, void *user)
     assert_int_equal(ls_wait(s), LS_OK);
     assert_true(ls_module_checksum(net) != sum);
     ls_close(s);
+}
+
+/* A single weight has a new value that is none, which one rank alone updates; all others' values are fine. */
+static void overflowing_rank(ls_cluster *cluster, int number, void *user)
+{
+    enum { WEIGHTS = 36 * CLASSES };
+    (void)number, (void)user;
+    const plan p = {.batch = 24, .rows = 48};
+    const float weights[WEIGHTS] = {[WEIGHTS - 1] = 1};
+    ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster});
+    ls_data *data = small_data(s, &p);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_module_write_parameter(net, "1.weight", weights, WEIGHTS);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 1e29, .weight_decay = 1e10});
+    const uint64_t sum = ls_module_checksum(net);
+    ls_batch b;
+    assert_true(ls_data_next(data, &b));
+    test_step(net, trainer, &b);
+    assert_int_equal(ls_wait(s), LS_NOT_FINITE);
+    assert_string_equal(ls_message(s), "step 1: the update of 1.weight is not finite; a lower learning rate may help");
+    assert_true(ls_failed_together(s) && ls_catch(s, LS_NOT_FINITE));
+    assert_true(ls_module_checksum(net) == sum);
+    ls_close(s);
+}
+
+/* Another decay, which some of the parameters have nothing of. */
+static void other_decay(ls_cluster *cluster, int number, void *user)
+{
+    (void)user;
+    const plan p = {.batch = 24, .rows = 48};
+    ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster});
+    ls_data *data = small_data(s, &p);
+    ls_module *net = small_net(s, NARROW);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_trainer *trainer =
+        ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .weight_decay = number == 1 ? 0.25 : 0.125});
+    ls_trainer_set_group(trainer, "*", &(ls_param_group){.vectors = true, .no_decay = true});
+    ls_batch b;
+    assert_true(ls_data_next(data, &b));
+    test_step(net, trainer, &b);
+    assert_int_equal(ls_wait(s), LS_DIFFERS);
+    assert_non_null(strstr(ls_message(s), "step 1: rank 1 on host "));
+    ls_close(s);
+}
+
+/* Rank 0 sums for the others what it has, and waits for one that is late; whoever watches it knows. */
+static void measured_rank(ls_cluster *cluster, int number, void *user)
+{
+    (void)user;
+    const plan p = {.batch = 24, .rows = 48};
+    ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster});
+    ls_data *data = small_data(s, &p);
+    ls_module *net = small_net(s, NARROW);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_batch b;
+    assert_true(ls_data_next(data, &b));
+    test_step(net, trainer, &b);
+    assert_int_equal(ls_wait(s), LS_OK);
+    ls_profile *profile = ls_profile_start(trainer, 1000);
+    bool seen = false;
+    if (number)
+        nanosleep(&(struct timespec){0, 50000000}, NULL);
+    test_step(net, trainer, &b);
+    for (int i = 0; number == 0 && i < 2000 && !seen; i++) {
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+        seen = atomic_load(&cluster->waiting);
+    }
+    assert_int_equal(ls_wait(s), LS_OK);
+    assert_int_equal(ls_profile_stop(profile), LS_OK);
+    int given = 0, reduced = 0;
+    double waited = 0;
+    for (int64_t i = 0; i < ls_profile_spans(profile); i++) {
+        ls_span span;
+        assert_int_equal(ls_profile_span_at(profile, i, &span), LS_OK);
+        given += span.kind == LS_SPAN_GIVE && span.number == 0;
+        reduced += span.kind == LS_SPAN_REDUCE && span.number == 0;
+        waited += span.kind == LS_SPAN_WAIT_RANKS ? span.end - span.begin : 0;
+    }
+    if (number == 0 && !(seen && waited > 0.01 && given && reduced))
+        fail_msg("%d, %g s, %d given, %d reduced", seen, waited, given, reduced);
+    assert_int_equal(ls_close(s), LS_OK);
 }
 
 /* ---- Tests ---- */
@@ -376,6 +471,8 @@ static void what_is_not_finite_is_found_by_all(void **state)
         assert_int_equal(ranks[r].result.status, LS_NOT_FINITE);
         assert_string_equal(ranks[r].result.message, alone.message);
     }
+    for (p.ranks = 2; p.ranks <= 4; p.ranks++)
+        on_ranks(&p, ranks, overflowing_rank);
 }
 
 /* The last image, which is the last rank's, has a label that the logits lack: a failure of one rank alone. */
@@ -415,12 +512,18 @@ static void what_one_rank_meets_ends_the_work_of_all(void **state)
     (void)state;
     plan p = {.ranks = 3};
     rank ranks[RANKS];
+    char host[LS_HOST_NAME], words[256];
+    ls_host_name(host);
+    snprintf(words, sizeof words, "step 1: rank 2 on host %s failed; see its own message", host);
     on_ranks(&p, ranks, mislabelled_rank);
     for (int r = 0; r < p.ranks; r++) {
         const int own = r == p.ranks - 1;
         assert_int_equal(ranks[r].result.status, own ? LS_BAD_ARGUMENT : LS_IO);
         assert_int_equal(ranks[r].result.together, !own); /* it has to say why */
-        assert_non_null(strstr(ranks[r].result.message, own ? "a label is 2" : "step 1: rank 2 on host "));
+        if (own)
+            assert_non_null(strstr(ranks[r].result.message, "a label is 2"));
+        else
+            assert_string_equal(ranks[r].result.message, words);
     }
 }
 
@@ -440,7 +543,7 @@ static void a_stop_is_asked_for_by_one_and_known_to_all_at_one_step(void **state
         rank ranks[RANKS];
         on_ranks(&p, ranks, rank_main);
         for (int r = 0; r < p.ranks; r++) {
-            assert_int_equal(ranks[r].result.asked, 5);
+            assert_int_equal(ranks[r].result.asked, MOST_ASKED);
             assert_int_equal(ranks[r].result.sum, ranks[0].result.sum);
         }
     }
@@ -567,6 +670,14 @@ static void a_rank_with_another_rate_is_named(void **state)
     rank ranks[RANKS];
     for (int n = 2; n <= 4; n++)
         on_ranks(&(plan){.ranks = n}, ranks, other_rate);
+    on_ranks(&(plan){.ranks = 3}, ranks, other_decay);
+}
+
+static void what_a_rank_does_for_others_is_measured(void **state)
+{
+    (void)state;
+    rank ranks[RANKS];
+    on_ranks(&(plan){.ranks = 2}, ranks, measured_rank);
 }
 
 int main(void)
@@ -581,6 +692,7 @@ int main(void)
         cmocka_unit_test(what_one_rank_meets_ends_the_work_of_all),
         cmocka_unit_test(a_failed_start_receives_no_more),
         cmocka_unit_test(a_rank_with_another_rate_is_named),
+        cmocka_unit_test(what_a_rank_does_for_others_is_measured),
         cmocka_unit_test(a_stop_is_asked_for_by_one_and_known_to_all_at_one_step),
         cmocka_unit_test(differences_name_setting_and_rank),
         cmocka_unit_test(a_self_test_says_the_same_on_all_devices),
