@@ -254,6 +254,35 @@ static void bits_do_not_depend_on_ranks(void **state)
     }
 }
 
+/* Rank 1 has a gradient that no update has used: no rank looks at averages, and none waits for the others'. */
+static void refused_rank(ls_cluster *cluster, int rank, void *user)
+{
+    atomic_int *told = user;
+    way w = ways[0];
+    w.cluster = cluster;
+    const begun b = begin(&w);
+    step(&b, &w);
+    ls_batch batch;
+    if (rank == 1 && test_next(b.data, &batch))
+        ls_backward(test_losses(b.net, &batch));
+    const ls_status status = ls_trainer_use_average(b.trainer, true);
+    atomic_fetch_add(told, 1);
+    for (int i = 0; rank == 1 && i < 2000 && atomic_load(told) < 3; i++)
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    if (atomic_load(told) < 3 && rank == 1)
+        wire_break(cluster); /* so that those who wait come to an end */
+    assert_int_equal(status, LS_STALE);
+    assert_non_null(strstr(ls_message(b.s), "ls_trainer_use_average: the network has gradients that no update has"));
+    assert_int_equal(ls_close(b.s), LS_STALE);
+}
+
+static void what_one_rank_is_refused_all_are(void **state)
+{
+    (void)state;
+    atomic_int told = 0;
+    wire_run(3, refused_rank, &told);
+}
+
 /* ---- In place of the values ---- */
 
 static void before_the_first_update_they_are_the_values(void **state)
@@ -343,16 +372,19 @@ static void meanwhile_nothing_else_changes_the_values(void **state)
     (void)state;
     static const char in_place[] = "the network has averages in place of its values; call "
                                    "ls_trainer_use_average(trainer, false) first";
-    float averages[ALL], there[ALL];
+    float values[ALL], averages[ALL], there[ALL];
     const begun b = begin(&ways[1]);
     ls_checkpoints *kept =
         ls_checkpoints_open(b.trainer, b.data, test_path("refused"), &(ls_checkpoint_options){.keep = 1});
+    assert_int_equal(ls_trainer_set_group(b.trainer, "*", &(ls_param_group){.lr = 2}), LS_BAD_ARGUMENT);
+    assert_caught(b.s, LS_BAD_ARGUMENT, "groups are set before the first step, and before ls_checkpoints_open");
     step(&b, &ways[1]);
     step(&b, &ways[1]);
     assert_int_equal(ls_checkpoint_save(kept, NULL), LS_OK);
     assert_int_equal(ls_trainer_remember(b.trainer), LS_OK);
     const char *path = test_path("refused.safetensors");
     assert_int_equal(ls_module_save(b.net, path), LS_OK);
+    take(b.net, values);
     ls_trainer_use_average(b.trainer, true);
     take(b.net, averages);
     assert_int_equal(ls_checkpoint_save(kept, NULL), LS_STALE);
@@ -384,6 +416,8 @@ static void meanwhile_nothing_else_changes_the_values(void **state)
     take(b.net, there);
     assert_memory_equal(there, averages, sizeof there);
     ls_trainer_use_average(b.trainer, false);
+    take(b.net, there);
+    assert_memory_equal(there, values, sizeof there);
     step(&b, &ways[1]);
     assert_true(test_next(b.data, &batch));
     ls_backward(test_losses(b.net, &batch));
@@ -631,6 +665,7 @@ int main(void)
         cmocka_unit_test(the_formula_holds_to_the_bit),
         cmocka_unit_test(bits_do_not_depend_on_devices),
         cmocka_unit_test(bits_do_not_depend_on_ranks),
+        cmocka_unit_test(what_one_rank_is_refused_all_are),
         cmocka_unit_test(before_the_first_update_they_are_the_values),
         cmocka_unit_test_setup_teardown(all_uses_are_of_the_averages, test_folder_make, test_folder_remove),
         cmocka_unit_test(a_trainer_that_ends_gives_the_values_back),
