@@ -168,12 +168,14 @@ static void a_rank_of_unknown_speed_is_an_average_one(void **state)
 {
     (void)state;
     static const int first[] = {0, 2, 5};
-    static const ls_throughput none[5] = {{0}}, some[5] = {{6, 4, 1}, {1, 2, 1}, {0, 0, 0}, {4, 1, 1}, {8, 4, 1}},
-                               all[5] = {{6, 4, 1}, {1, 2, 1}, {2, 1, 1}, {4, 1, 1}, {8, 4, 1}};
-    static const ls_throughput *const pairs[2][2] = {{some, all}, {none, NULL}};
+    static const ls_throughput none[5] = {{0}}, all[5] = {{6, 4, 1}, {1, 2, 1}, {2, 1, 1}, {4, 1, 1}, {8, 4, 1}},
+                               some[5] = {{6, 4, 1}, {1, 2, 1}, {0, 0, 0}, {4, 1, 1}, {8, 4, 1}},
+                               no_time[5] = {{6, 4, 1}, {1, 2, 1}, {0, 3, 1}, {4, 1, 1}, {8, 4, 1}},
+                               no_shards[5] = {{6, 4, 1}, {1, 2, 1}, {3, 0, 1}, {4, 1, 1}, {8, 4, 1}};
+    static const ls_throughput *const pairs[][2] = {{some, all}, {no_time, all}, {no_shards, all}, {none, NULL}};
     ls_context context;
     ls_context_init(&context, NULL);
-    for (int i = 0; i < 2; i++)
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         for (int leaves = 1; leaves <= 70; leaves++) {
             ls_partition ranks[2] = {{0}}, groups[2] = {{0}};
             for (int k = 0; k < 2; k++) {
@@ -190,7 +192,8 @@ static void a_rank_of_unknown_speed_is_an_average_one(void **state)
     ls_context_destroy(&context);
 }
 
-/* Every rank has a place, a group the ranks of one host, and each bucket is cut into stripes and these into pieces. */
+/* Every rank has a place, a group the ranks of one host, and each bucket is cut into stripes and these into pieces.
+ * Ranks of one host alone are in no groups. */
 static void groups_are_hosts(void **state)
 {
     (void)state;
@@ -199,12 +202,17 @@ static void groups_are_hosts(void **state)
     static char boots[][LS_HOST_BOOT] = {"1", "2", "1", "3", "2", "3", "1"};
     static const int places[] = {0, 2, 6, 1, 4, 3, 5}, flat[] = {0, 1, 2, 3, 4, 5, 6};
     static const ls_bucket bucket = {160, 160 + 16 * 29};
+    static char same[7][LS_HOST_NAME], boot[7][LS_HOST_BOOT];
     ls_context context;
     ls_context_init(&context, NULL);
     for (int n = 1; n <= 7; n++)
         for (int r = 0; r < n; r++) {
             ls_cluster cluster = {.rank = r, .ranks = n, .hosts = hosts, .boots = boots};
+            const ls_cluster one_host = {.rank = r, .ranks = n, .hosts = same, .boots = boot};
             ls_groups groups;
+            assert_int_equal(ls_groups_make(&groups, &context, &one_host, 0), LS_OK);
+            assert_true(groups.groups == n && groups.columns == 1 && groups.group == r && groups.member == 0);
+            ls_groups_destroy(&groups, &context);
             assert_int_equal(ls_groups_make(&groups, &context, &cluster, 0), LS_OK);
             const bool two_levels = n >= 6; /* each host has two */
             assert_int_equal(groups.groups, two_levels ? 3 : n);
