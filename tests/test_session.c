@@ -494,6 +494,12 @@ static void null_is_survived(void **state)
     assert_null(ls_data_fashion_mnist(NULL, LS_TRAIN, NULL));
     assert_int_equal(ls_module_initialize(NULL, (ls_devices){.n = 0}, NULL), LS_BAD_ARGUMENT);
     assert_int_equal(ls_trainer_step(NULL), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_trainer_check_batches(NULL, NULL), LS_BAD_ARGUMENT);
+    bool direct = true;
+    assert_string_equal(ls_trainer_transport(NULL, &direct), "");
+    assert_false(direct || ls_trainer_balanced(NULL, NULL));
+    ls_trainer_vote(NULL, 1);
+    assert_int_equal(ls_trainer_voted(NULL), 0);
     assert_int_equal(ls_module_save(NULL, NULL), LS_BAD_ARGUMENT);
     assert_int_equal(ls_module_check_save(NULL, NULL), LS_BAD_ARGUMENT);
     assert_int_equal(ls_module_load(NULL, NULL), LS_BAD_ARGUMENT);
