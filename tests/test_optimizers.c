@@ -254,6 +254,27 @@ static const struct changed {
                {{LS_ADAM, {.lr = 0.01, .clip_norm = 0.5}},
                 {.lr = 0.05, .beta1 = 0.5, .eps = 1e-3, .clip_norm = 0.125, .weight_decay = 0.5}}};
 
+/* What a step is to report of its images, by the logits of the weights that it begins with. */
+static ls_report judge(ls_module *net, const ls_batch *b)
+{
+    float logits[ROWS * CLASSES], labels[ROWS];
+    ls_report r = {.rows = (int)ls_rows(b->y)};
+    assert_int_equal(ls_read(ls_module_infer(net, b->X), logits, r.rows * CLASSES), LS_OK);
+    assert_int_equal(ls_read(b->y, labels, r.rows), LS_OK);
+    for (int i = 0; i < r.rows; i++) {
+        const float *row = logits + i * CLASSES;
+        double sum = 0;
+        int best = 0;
+        for (int c = 0; c < CLASSES; c++) {
+            sum += exp(row[c]);
+            best = row[c] > row[best] ? c : best;
+        }
+        r.loss += (log(sum) - row[(int)labels[i]]) / r.rows;
+        r.correct += best == (int)labels[i];
+    }
+    return r;
+}
+
 static void run_formula(int number, const struct formula *f, double set, const ls_optim *to)
 {
     uint8_t images[ROWS * INPUTS], labels[ROWS];
@@ -272,6 +293,7 @@ static void run_formula(int number, const struct formula *f, double set, const l
     for (int k = 0; k < SHORT; k++) {
         if (!test_next(data, &batch))
             fail_msg("formula %d: %s", number, ls_message(s));
+        const ls_report wanted = judge(net, &batch);
         ls_backward(test_losses(net, &batch));
         read_both(net, g, true);
         if (k == 3 && to) {
@@ -287,6 +309,8 @@ static void run_formula(int number, const struct formula *f, double set, const l
         assert_int_equal(ls_trainer_step(trainer), LS_OK);
         read_both(net, got, false);
         assert_true(ls_trainer_next_report(trainer, &report) && fabs(report.norm - norm) <= 1e-12 * norm);
+        assert_true(report.step == k + 1 && report.rows == wanted.rows && report.correct == wanted.correct);
+        assert_true(fabs(report.loss - wanted.loss) <= 1e-6 * (1 + wanted.loss));
         for (int i = 0; i < NUMBERS; i++) {
             if (fabs(got[i] - now.w[i]) > 2e-6 * fabs(now.w[i] - before.w[i]) + 1.2e-7 * fabs(now.w[i]))
                 fail_msg("formula %d, step %d, number %d: from %.9g to %.9g, wanted %.9g", number, k, i, before.w[i],
@@ -306,6 +330,81 @@ static void each_step_is_the_headers_formula(void **state)
         run_formula(i, &sets[i].from, sets[i].lr, NULL);
     for (int i = 0; i < (int)(sizeof changes / sizeof *changes); i++)
         run_formula(i, &changes[i].from, 0, &changes[i].to);
+}
+
+/* Moments that an update which was not finite may have half changed: the next one begins as a new trainer's first does,
+ * also where its gradient was read before. */
+static void after_a_failed_update_moments_begin_anew(void **state)
+{
+    (void)state;
+    uint8_t images[ROWS * INPUTS], labels[ROWS];
+    test_make_images(images, sizeof images, labels, ROWS, CLASSES);
+    for (int kind = LS_SGD; kind <= LS_ADAMW; kind++) {
+        double got[2][NUMBERS];
+        for (int anew = 0; anew < 2; anew++) {
+            /* The decay takes a tenth of each weight, until the rate is huge. */
+            const ls_optim o = {.lr = 1e-10, .weight_decay = 1e9, .momentum = kind == LS_SGD ? 0.9 : 0};
+            float weight[WEIGHTS], gradient[CLASSES];
+            int done = 0;
+            ls_session *s = ls_open(NULL);
+            ls_data *data =
+                ls_data_from_memory(s, images, labels, ROWS, 1, HEIGHT, WIDTH, CLASSES, &(ls_loader){.batch = ROWS});
+            ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
+            ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.kind = LS_XAVIER, .like = data});
+            ls_module_read_parameter(net, "1.weight", weight, WEIGHTS);
+            int scope = ls_enter(s);
+            ls_trainer *trainer = ls_trainer_new(net, (ls_optimizer)kind, &o);
+            assert_int_equal(test_train(s, net, trainer, data, &done, 3), LS_OK);
+            ls_trainer_set_lr(trainer, 9e29);
+            while (test_train(s, net, trainer, data, &done, done + 1) == LS_OK && ls_wait(s) == LS_OK)
+                assert_true(done < 10);
+            assert_true(ls_catch(s, LS_NOT_FINITE));
+            if (anew) {
+                ls_leave(s, scope);
+                scope = ls_enter(s);
+                trainer = ls_trainer_new(net, (ls_optimizer)kind, &o);
+            }
+            assert_int_equal(ls_trainer_set_lr(trainer, o.lr), LS_OK);
+            assert_int_equal(ls_module_write_parameter(net, "1.weight", weight, WEIGHTS), LS_OK);
+            assert_int_equal(ls_module_write_parameter(net, "1.bias", weight, CLASSES), LS_OK);
+            ls_batch b;
+            assert_true(test_next(data, &b));
+            ls_backward(test_losses(net, &b));
+            if (!anew)
+                assert_int_equal(test_read_gradient(net, "1.bias", gradient, CLASSES), LS_OK);
+            assert_int_equal(ls_trainer_step(trainer), LS_OK);
+            read_both(net, got[anew], false);
+            ls_leave(s, scope);
+            assert_int_equal(ls_close(s), LS_OK);
+        }
+        assert_memory_equal(got[0], got[1], sizeof got[0]);
+    }
+}
+
+/* 1024 wait; of those before, nothing is left. */
+static void the_oldest_reports_are_dropped(void **state)
+{
+    (void)state;
+    enum { WAIT = 1024, DONE = WAIT + 7 };
+    static const uint8_t images[2] = {3, 200}, labels[2] = {0, 1};
+    ls_session *s = ls_open(NULL);
+    ls_data *data = ls_data_from_memory(s, images, labels, 2, 1, 1, 1, 2, &(ls_loader){.batch = 2});
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, 2)));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    ls_report report;
+    int done = 0;
+    for (int step = 1; step <= 2; step++) {
+        assert_int_equal(test_train(s, net, trainer, data, &done, 3), LS_OK);
+        assert_int_equal(ls_wait(s), LS_OK);
+        assert_true(ls_trainer_next_report(trainer, &report) && report.step == step);
+    }
+    assert_int_equal(test_train(s, net, trainer, data, &done, DONE), LS_OK);
+    assert_int_equal(ls_wait(s), LS_OK);
+    for (int step = DONE - WAIT + 1; step <= DONE; step++)
+        assert_true(ls_trainer_next_report(trainer, &report) && report.step == step);
+    assert_false(ls_trainer_next_report(trainer, &report));
+    assert_int_equal(ls_close(s), LS_OK);
 }
 
 /* ---- Rates ---- */
@@ -449,6 +548,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(as_in_pytorch),
                                        cmocka_unit_test(each_step_is_the_headers_formula),
+                                       cmocka_unit_test(after_a_failed_update_moments_begin_anew),
+                                       cmocka_unit_test(the_oldest_reports_are_dropped),
                                        cmocka_unit_test(rates_follow_their_schedule),
                                        cmocka_unit_test(schedules_have_ends),
                                        cmocka_unit_test(a_rate_is_read_and_set),
