@@ -132,7 +132,20 @@ static bool raise_rank(const ls_step_job *step)
     return false;
 }
 
-/* Names that, or what is not finite: the loss of a shard, or the first parameter whose new value is not. */
+/* The first parameter that trains of whose new values one is not finite, or else the first of the statistics. */
+static const char *not_finite(const ls_network *network, const float *weights, const float *state)
+{
+    for (int statistics = 0; statistics < 2; statistics++)
+        for (int i = 0; i < network->flat.n_views; i++) {
+            const ls_view *view = &network->flat.views[i];
+            const float *values = (statistics ? state : weights) + view->offset;
+            if ((statistics ? !view->trainable : ls_is_trained(view)) && !all_finite(values, view->numbers))
+                return view->name;
+        }
+    return "the gradient";
+}
+
+/* Names that, or what is not finite: the loss of a shard, or else what `not_finite` does. */
 static void raise_broken(ls_step_job *step)
 {
     ls_network *network = step->trainer->network;
@@ -151,12 +164,7 @@ static void raise_broken(ls_step_job *step)
     if (step->update)
         network->master->type->memory.get(network->master, next, network->master_weights[other],
                                           network->flat.trainable * sizeof *next);
-    const char *name = "the gradient";
-    for (int i = network->flat.n_views - 1; i >= 0 && step->update; i--) {
-        const ls_view *view = &network->flat.views[i];
-        if (ls_is_trained(view) && !all_finite(next + view->offset, view->numbers))
-            name = view->name;
-    }
+    const char *name = step->update ? not_finite(network, next, network->state[other]) : "the gradient";
     if (step->update)
         atomic_store(&network->sound, LS_SOUND_CURRENT);
     ls_raise(context, LS_NOT_FINITE, "step %lld: the update of %s is not finite; a lower learning rate may help",
