@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <lockstep_lifetime.h>
 #include <lockstep_profile.h>
+#include <math.h>
 #include <pthread.h>
 
 #include "tensors.h"
@@ -249,12 +250,18 @@ static void spans_nest_and_fill_the_steps(void **state)
         take_steps(&t, 1);
         assert_int_equal(ls_profile_spans(profile), 0);
         assert_int_equal(ls_profile_stop(profile), LS_OK);
-        int n, shards = 0, evaluated = 0, operations = 0, gathered = 0, reduced = 0;
+        int n, shards = 0, evaluated = 0, operations = 0, gathered = 0, reduced = 0, crowded = 0;
+        double unhidden = 0; /* of one device: what is in steps, and not in shards, but for the sums in those */
         ls_span *spans = read_spans(profile, &n);
         assert_nested(spans, n);
         assert_int_equal(check_steps(spans, n, devices[i].n), STEPS + 1);
         for (int k = 0; k < n; k++) {
             ls_profile_row row;
+            const bool in_shard = spans[k].kind == LS_SPAN_SHARD, in_step = spans[k].kind == LS_SPAN_STEP;
+            const bool summed = devices[i].n == 1 && spans[k].kind <= LS_SPAN_REDUCE && !is_state(&spans[k], spans, n);
+            unhidden += (in_step + (summed && !in_shard) - in_shard) * (spans[k].end - spans[k].begin);
+            crowded += spans[k].kind == LS_SPAN_WAIT_CORE;
+            assert_true(spans[k].kind != LS_SPAN_GIVE && spans[k].kind != LS_SPAN_WAIT_RANKS); /* there are none */
             shards += spans[k].kind == LS_SPAN_SHARD;
             evaluated += spans[k].kind == LS_SPAN_EVALUATE && spans[k].number >= 0;
             reduced += spans[k].kind == LS_SPAN_REDUCE && spans[k].number >= 0;
@@ -273,6 +280,9 @@ static void spans_nest_and_fill_the_steps(void **state)
         ls_profile_sum sum;
         ls_profile_total(profile, &sum);
         assert_int_equal(sum.dropped, 0);
+        if (devices[i].n == 1 && !(fabs(sum.unhidden - unhidden) <= 0.05 * unhidden + 1e-5 * sum.steps))
+            fail_msg("%g s are not hidden, by the spans %g", sum.unhidden, unhidden);
+        assert_true(crowded > 0 || devices[i].n <= ls_all_devices(t.s).n);
         ls_device_times all = {.shards = 0}, times;
         for (int d = 0; d < devices[i].n; d++) {
             assert_int_equal(ls_profile_device(profile, d, &times), LS_OK);
@@ -286,6 +296,34 @@ static void spans_nest_and_fill_the_steps(void **state)
         assert_true(all.computing > 0 && all.reducing > 0);
         assert_int_equal(ls_close(t.s), LS_OK);
     }
+}
+
+/* Of a network of several buckets, and more shards than there is room for: whoever has summed in the middle of a shard
+ * is at the shard again, where its operations are. */
+static void sums_in_a_shard_have_an_end(void **state)
+{
+    (void)state;
+    enum { WIDE = 4200 };
+    setup t = {.s = ls_open(&(ls_options){.shard = 1})};
+    t.data = ls_data_from_memory(t.s, pixels, classes_of, ROWS, 1, SIZE, SIZE, CLASSES, &(ls_loader){.batch = BATCH});
+    t.net = ls_sequential(t.s, LS_LIST(ls_nn_conv2d(t.s, CHANNELS, 3, &(ls_conv){.padding = 1}), ls_nn_fn(t.s, ls_relu),
+                                       ls_nn_avg_pool2d(t.s, &(ls_pool){.kernel = 2}), ls_nn_fn(t.s, ls_flatten),
+                                       ls_nn_linear(t.s, WIDE), ls_nn_linear(t.s, CLASSES)));
+    ls_module_initialize(t.net, ls_parse_devices(t.s, "cpu:0"), &(ls_init){.kind = LS_HE, .like = t.data});
+    t.trainer = ls_trainer_new(t.net, LS_SGD, &(ls_optim){.lr = 0.05});
+    ls_profile *profile = ls_profile_start(t.trainer, 10000);
+    take_steps(&t, 2);
+    assert_int_equal(ls_profile_stop(profile), LS_OK);
+    int n, folds = 0, reduced = 0;
+    ls_span *spans = read_spans(profile, &n);
+    assert_nested(spans, n);
+    for (int i = 0; i < n; i++) {
+        folds += spans[i].kind == LS_SPAN_FOLD;
+        reduced += spans[i].kind == LS_SPAN_REDUCE && !is_state(&spans[i], spans, n);
+    }
+    assert_true(folds > 0 && reduced > 0);
+    free(spans);
+    assert_int_equal(ls_close(t.s), LS_OK);
 }
 
 /* Hands memory out again that was given back, the latest first: a struct lies where one of its kind lay. */
@@ -351,7 +389,7 @@ static void plans_are_told_apart(void **state)
     }
     assert_int_equal(ls_profile_stop(profile), LS_OK);
     assert_string_equal(ls_message(t.s), "");
-    int scaled = 0, spans = 0;
+    int scaled = 0, *spans = calloc((size_t)ls_profile_rows(profile), sizeof *spans);
     ls_profile_row row;
     for (int i = 0; i < ls_profile_rows(profile); i++) {
         ls_profile_at(profile, i, &row);
@@ -362,9 +400,12 @@ static void plans_are_told_apart(void **state)
     for (int64_t i = 0; i < ls_profile_spans(profile); i++) {
         ls_span span;
         ls_profile_span_at(profile, i, &span);
-        spans += span.kind == LS_SPAN_OPERATION && span.row >= 0;
+        if (span.kind == LS_SPAN_OPERATION && span.row >= 0)
+            spans[span.row]++;
     }
-    assert_int_equal(spans, ls_profile_rows(profile) * SHARDS);
+    for (int i = 0; i < ls_profile_rows(profile); i++)
+        assert_int_equal(spans[i], SHARDS);
+    free(spans);
     assert_int_equal(ls_close(t.s), LS_OK);
     for (int i = 0; i < MOST_REUSED; i++)
         for (block *one = all.free[i], *next; one; one = next) {
@@ -562,6 +603,7 @@ int main(void)
         cmocka_unit_test(what_a_core_can_do),        cmocka_unit_test(spans_nest_and_fill_the_steps),
         cmocka_unit_test(old_spans_give_way),        cmocka_unit_test(devices_tell_their_times),
         cmocka_unit_test(plans_are_told_apart),      cmocka_unit_test(trainers_end),
+        cmocka_unit_test(sums_in_a_shard_have_an_end),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }
