@@ -50,7 +50,7 @@ bool ls_clip_update(ls_step_job *step)
     bool finite = true;
     for (size_t at = 0, end; at < network->flat.trainable; at = end) {
         ls_update how = *ls_updates_at(step, at, network->flat.trainable, &end);
-        if (!(shrink <= 1)) /* also where it is no number, which the update then shows */
+        if (shrink > 1) /* where it is no number the gradient has one that is none, and so has the update */
             ls_update_divide(&how, (float)(divisor * shrink));
         finite &= update(trainer, at, end, &how);
     }
