@@ -104,6 +104,8 @@ static void assert_meeting(ls_trainer *trainer, how h, const ls_cluster *cluster
     const bool can = ranks > 1 && cards >= ranks && !h.host_sums && strstr(ls_features(), "a plugin for NCCL");
     if (direct != can || (ranks > 1) != (*meeting != '\0'))
         fail_msg("%d ranks: cards are %sconnected: %s", ranks, direct ? "" : "not ", meeting);
+    if (ranks > 1 && h.host_sums)
+        assert_string_equal(meeting, "rank 0: as it was asked for");
 }
 
 /* On the cards' line of time, where they are connected: at least two groups of transfers a step, among its other work.
