@@ -60,7 +60,8 @@ static const row table[] = {
     {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
      "images in a shard, the unit of work (default 64, in tf32 and bf16 256)", 1, MOST_SHARD, NULL},
     {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_CHOICE, AT(bn),
-     "the images over which BatchNorm computes mean and variance in\ntraining: shard, those of one shard, or sync, all "
+     "the images over which BatchNorm computes mean and variance in\ntraining: shard, those of a shard; sync, all "
+     "those "
      "of the batch\n(default shard)",
      0, 0, bn_choices},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
@@ -93,22 +94,25 @@ static const row table[] = {
     {"clip-norm", "X", TRAIN, KIND_REAL, AT(clip_norm),
      "when the norm of the whole gradient is above X, scale the\ngradient to norm X (default: never)", 0, 0, NULL},
     {"ema", "X", TRAIN | DOCTOR, KIND_REAL, AT(ema),
-     "keep a moving average of the weights with decay X, such as\n0.999; epochs are judged by it, and --save writes it "
+     "keep a moving average of the weights with decay X, such as\n0.999; accuracy is measured with it, and --save "
+     "writes "
+     "it\n"
      "(default: none)",
      0, 0, NULL},
     {"ema-warmup", NULL, TRAIN, KIND_FLAG, AT(ema_warmup),
      "decay by (1 + n)/(10 + n) after n updates while that is below\n--ema (default off)", 0, 0, NULL},
     {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
-     "weight of an epoch's last batch, where it is smaller: mean, as\nmuch as a full batch, or share, in proportion to "
+     "how much an epoch's last batch counts if it is smaller: mean, as\nmuch as a full batch; share, in proportion to "
      "its images\n(default mean)",
      0, 0, last_batch_choices},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
-     "how the learning rate goes over the run: constant, step (a\ntenth after half, a hundredth after three quarters), "
+     "how the learning rate changes in the run: constant, step (a\ntenth after half, a hundredth after three "
+     "quarters), "
      "cosine,\nlinear, exponential, one-cycle or warm-restarts (default\nconstant)",
      0, 0, schedule_choices},
     {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup),
-     "steps in which the rate rises to --lr (default 0); one-cycle\nalways rises, without this option in 0.3 of the "
-     "run",
+     "steps at the start, during which the learning rate rises to\n--lr (default 0). With one-cycle it always rises: "
+     "without this\noption, during the first 0.3 of the run",
      0, INT64_MAX, NULL},
     {"start-factor", "X", TRAIN, KIND_REAL, AT(start_factor),
      "where linear and one-cycle begin, as a factor of the learning\nrate (default 1; 0.04 with one-cycle)", 0, 0,
@@ -130,12 +134,13 @@ static const row table[] = {
      "train towards 1 - X for the right class, and spread X evenly\nover all classes; from 0 to 1 (default 0)", 0, 0,
      NULL},
     {"validate", "N", TRAIN, KIND_PART, AT(validate),
-     "hold out N training images, or a share such as 0.1, and judge\neach epoch by them; the seed draws them (default: "
-     "none)",
+     "do not train on N training images, or on a share such as 0.1,\nand measure accuracy on them after each epoch; "
+     "the "
+     "seed\ndetermines which ones (default: none)",
      0, 0, NULL},
     {"keep", "WHICH", TRAIN, KIND_CHOICE, AT(keep),
-     "the weights to end with and save: those of the last epoch, or\nthe best by validation accuracy, which needs "
-     "--validate\n(default last)",
+     "which weights the run ends with and saves: last, those of the\nlast epoch, or best, those of the epoch with the "
+     "best accuracy\nby --validate, which it needs (default last)",
      0, 0, keep_choices},
     {"patience", "N", TRAIN, KIND_COUNT, AT(patience),
      "end after N epochs without a better accuracy, on the images\nof --validate or else the test images (default: "
@@ -146,13 +151,13 @@ static const row table[] = {
     {"limit-test", "N", RUNS, KIND_COUNT, AT(limit_test), "use the first N test images only (default all)", 1,
      INT64_MAX, NULL},
     {"no-shuffle", NULL, TRAIN, KIND_FLAG, AT(no_shuffle),
-     "training images in file order (default: a new order every epoch)", 0, 0, NULL},
+     "read training images in file order (default: a new order every\nepoch)", 0, 0, NULL},
     {"flip", NULL, TRAIN, KIND_FLAG, AT(flip),
      "mirror training images left to right with probability 1/2,\nanew in each epoch (default: off)", 0, 0, NULL},
     {"crop", "N", TRAIN, KIND_COUNT, AT(crop),
      "shift training images by up to N pixels, anew in each epoch;\nzeros fill the edge (default 0)", 0, 1 << 20, NULL},
     {"erase", "X", TRAIN, KIND_REAL, AT(erase),
-     "set a rectangle of a training image to zero with probability\nX, anew in each epoch (default 0)", 0, 0, NULL},
+     "with probability X, set a rectangle of a training image to zero,\nanew in each epoch (default 0)", 0, 0, NULL},
     {"conv", "HOW", RUNS | BENCH | DOCTOR, KIND_CHOICE, AT(conv),
      "auto or direct (default auto: Winograd where it suits)", 0, 0, conv_choices},
     {"isa", "NAME", RUNS | BENCH | DOCTOR | LOCAL, KIND_CHOICE, AT(isa),
@@ -172,8 +177,8 @@ static const row table[] = {
     {"checkpoint-every", "N", TRAIN, KIND_EVERY, 0,
      "steps between checkpoints, or a time such as 90s, 10m, 2h;\nthe end of the run makes one too (default 10m)", 0, 0,
      NULL},
-    {"resume", NULL, TRAIN, KIND_FLAG, AT(resume), "go on from the newest whole checkpoint, if there is one", 0, 0,
-     NULL},
+    {"resume", NULL, TRAIN, KIND_FLAG, AT(resume), "continue from the newest complete checkpoint, if there is one", 0,
+     0, NULL},
     {"restart", NULL, TRAIN, KIND_FLAG, AT(restart),
      "begin anew in a folder that has checkpoints; new ones replace\nthem", 0, 0, NULL},
     {"verify", "STEPS", TRAIN, KIND_COUNT, AT(verify),
@@ -181,13 +186,13 @@ static const row table[] = {
      "ranks (processes\nof mpirun) the weights are compared too (default never)",
      1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
-     "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights: "
-     "'classes'\ntakes the weights although their class names differ from the\ndata's, or stand in another order",
+     "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights, "
+     "the name classes\nallows weights whose class names, or the order of these, differ\nfrom the data's",
      0, 0, NULL},
     {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,
      "take weights although their class names, or the order of these,\ndiffer from the data's", 0, 0, NULL},
     {"log", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(log),
-     "write a log of the run, in JSON lines; with --resume the old\nlog is cut back to the checkpoint, and goes on "
+     "write a log of the run, in JSON lines; with --resume the old\nlog is cut back to the checkpoint and continued "
      "from there",
      0, 0, NULL},
     {"report", "DIR", TRAIN, KIND_TEXT, AT(report),
@@ -207,8 +212,9 @@ static const row table[] = {
      "never)",
      1, 1000000, NULL},
     {"balance", NULL, TRAIN, KIND_FLAG, AT(balance),
-     "with several ranks: deal out shards by the speed of the first\nsteps (default: the same number to each rank)", 0,
-     0, NULL},
+     "with several ranks: give each as many shards as suit its\nspeed, measured at the first steps (default: the same "
+     "number\nto each rank)",
+     0, 0, NULL},
     {"in-flight", "N", RUNS | BENCH | LOCAL, KIND_COUNT, AT(in_flight),
      "shards that a GPU computes at the same time; it changes the\nspeed, not the bits (default: up to 4, by its "
      "memory)",
