@@ -284,7 +284,8 @@ ls_data *ls_data_open(ls_session *session, const char *name, ls_part part, const
 ls_data *ls_data_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader); /* "fashion-mnist" */
 
 /* Data from memory: images[rows][channels][height][width] as bytes (used as value/255), labels[rows] below `classes`.
- * Both are copied. `loader->directory` is not used. */
+ * Both are copied. labels NULL and 0 classes: there is no y before ls_data_set_labels or ls_data_set_targets
+ * (lockstep_data.h) gives one. `loader->directory` is not used. */
 ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const uint8_t *labels, int64_t rows,
                              int channels, int height, int width, int classes, const ls_loader *loader);
 

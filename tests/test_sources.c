@@ -131,6 +131,32 @@ static void bytes_get_other_labels(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* Bytes that come without labels: they get targets, have no y, or are not evaluated. */
+static void bytes_need_no_labels(void **state)
+{
+    (void)state;
+    static const uint8_t pixels[ROWS * 4];
+    ls_session *s = ls_open(NULL);
+    const ls_loader how = {.batch = ROWS};
+    ls_data *data = ls_data_from_memory(s, pixels, NULL, ROWS, 1, 2, 2, 0, &how);
+    ls_data *bare = ls_data_from_memory(s, pixels, NULL, ROWS, 1, 2, 2, 0, &how);
+    assert_int_equal(ls_data_set_targets(data, values, LS_SHAPE(ROWS, FEATURES)), LS_OK);
+    ls_batch b;
+    assert_true(ls_data_next(data, &b));
+    assert_values(b.y, values);
+    assert_true(ls_data_next(bare, &b));
+    assert_null(b.y);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, 2)));
+    ls_module_initialize(net, test_cpus(1), &(ls_init){.like = bare});
+    assert_true(ls_module_accuracy(net, bare) == 0);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_module_accuracy: the data have neither labels nor targets");
+    assert_null(ls_data_from_memory(s, pixels, NULL, ROWS, 1, 2, 2, 3, &how));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_data_from_memory: labels are NULL, and there are 3 classes; without labels");
+    assert_null(ls_data_from_memory(s, pixels, pixels, ROWS, 1, 2, 2, 0, &how));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_data_from_memory: labels are given, and there are 0 classes");
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 #define REFUSED(call, status, words)                                                                                   \
     do {                                                                                                               \
         (void)(call);                                                                                                  \
@@ -540,6 +566,7 @@ int main(void)
         cmocka_unit_test(floats_of_any_shape),
         cmocka_unit_test(labels_and_inputs_stay_with_their_rows),
         cmocka_unit_test(bytes_get_other_labels),
+        cmocka_unit_test(bytes_need_no_labels),
         cmocka_unit_test(wrong_data_are_refused),
         cmocka_unit_test(as_from_memory),
         cmocka_unit_test(same_bits_on_any_devices_and_ranks),

@@ -45,14 +45,20 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
         return NULL;
     ls_context *context = &session->context;
     int64_t size = 1, bytes;
-    if (!images || !labels || rows < 1 || rows > INT32_MAX || channels < 1 || height < 1 || width < 1 || classes < 1 ||
-        classes > 256 || __builtin_mul_overflow((int64_t)channels * height, (int64_t)width, &size) ||
+    if (!images || rows < 1 || rows > INT32_MAX || channels < 1 || height < 1 || width < 1 || classes < 0 ||
+        classes > LS_BYTE_CLASSES || __builtin_mul_overflow((int64_t)channels * height, (int64_t)width, &size) ||
         __builtin_mul_overflow(size, rows, &bytes)) {
         ls_raise(context, LS_BAD_ARGUMENT, "ls_data_from_memory: images (%lld, %d, %d, %d) with %d classes",
                  (long long)rows, channels, height, width, classes);
         return NULL;
     }
-    for (int64_t i = 0; i < rows; i++)
+    if (!labels != !classes) {
+        ls_raise(context, LS_BAD_ARGUMENT,
+                 "ls_data_from_memory: labels are %s, and there are %d classes; without labels it is 0",
+                 labels ? "given" : "NULL", classes);
+        return NULL;
+    }
+    for (int64_t i = 0; labels && i < rows; i++)
         if (labels[i] >= classes) {
             ls_raise(context, LS_BAD_ARGUMENT, "ls_data_from_memory: label %lld is %d, there are %d classes",
                      (long long)i, labels[i], classes);
@@ -64,7 +70,8 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
         return NULL;
     }
     memcpy(copied.values, images, (size_t)bytes);
-    memcpy(copied.labels, labels, (size_t)rows);
+    if (labels)
+        memcpy(copied.labels, labels, (size_t)rows);
     return own(session, ls_data_new(context, session->options.seed, &copied, loader));
 }
 
