@@ -1,0 +1,235 @@
+/* The networks of examples/networks, whose programs the tests take as they are: five steps against PyTorch's from the
+ * same weights (tests/reference/make_networks.py), one fingerprint on any number of devices and ranks, and models for
+ * other programs (bench/agreement/models.py). */
+#include "example_network.h"
+
+#include "files.h"
+#include "not_run.h"
+#include "reference_cases.h"
+#include "thread_wire.h"
+
+#include <lockstep_data.h>
+#include <lockstep_train.h>
+
+#include "training.h"
+
+enum { BATCH = 8, STEPS = EXAMPLE_ROWS / BATCH };
+
+static const example *of; /* whose test this is */
+
+static void assert_done(ls_session *s)
+{
+    if (ls_wait(s) != LS_OK)
+        fail_msg("%s", ls_message(s));
+}
+
+/* ---- The same start ---- */
+
+static uint32_t number_of(const char *name) /* FNV-1a */
+{
+    uint32_t x = 2166136261u;
+    for (; *name; name++)
+        x = (x ^ (uint8_t)*name) * 16777619u;
+    return x;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    return strlen(text) >= strlen(end) && strcmp(text + strlen(text) - strlen(end), end) == 0;
+}
+
+/* Uniform around 0, as wide as the inputs of a row ask for; of vectors an eighth to either side, of 1 where they
+ * multiply or divide. */
+static void start(const ls_parameter_info *info, float *values, void *user)
+{
+    (void)user;
+    const bool one = info->rank == 1 && (ends_with(info->name, "weight") || ends_with(info->name, "running_var"));
+    const double wide = info->rank == 1 ? 0.25 : 3 / sqrt((double)info->numbers / (double)info->shape[0]);
+    uint32_t x = number_of(info->name);
+    for (int64_t i = 0; i < info->numbers; i++) {
+        x = x * 1664525u + 1013904223u;
+        values[i] = (float)(((x >> 8) / 16777216.0 - 0.5) * wide + one);
+    }
+}
+
+static ls_module *started(ls_session *s, ls_devices devices, const ls_data *like)
+{
+    ls_module *net = of->network(s);
+    ls_module_initialize(net, devices, &(ls_init){.like = like});
+    if (ls_module_apply(net, start, NULL) != LS_OK)
+        fail_msg("%s", ls_message(s));
+    return net;
+}
+
+static void take_steps(ls_module *net, ls_trainer *trainer, ls_data *data, int steps)
+{
+    ls_batch b;
+    for (int i = 0; i < steps && test_next(data, &b); i++) {
+        ls_backward(of->loss(net, &b));
+        ls_trainer_step(trainer);
+    }
+    assert_done(ls_session_of(net));
+}
+
+/* ---- PyTorch's figures ---- */
+
+/* How far the parameter has come, as the norm of the difference. */
+typedef struct way {
+    const json_t *one;
+    double worst;
+} way;
+
+static void compare_move(const ls_parameter_info *info, float *values, void *user)
+{
+    way *w = user;
+    int n;
+    double *wanted = recorded_numbers(w->one, info->name, &n), sum = 0;
+    if (n != 1)
+        fail_msg("%s: %s is not recorded", of->name, info->name);
+    float *first = malloc((size_t)info->numbers * sizeof *first);
+    start(info, first, NULL);
+    for (int64_t i = 0; i < info->numbers; i++)
+        sum += ((double)values[i] - (double)first[i]) * ((double)values[i] - (double)first[i]);
+    /* A bias of attention's keys has no gradient but rounding. */
+    w->worst = fmax(w->worst, fabs(sqrt(sum) - *wanted) / fmax(*wanted, 1e-4));
+    free(first);
+    free(wanted);
+}
+
+static void run_figures(ls_session *s, const json_t *one)
+{
+    if (strcmp(recorded_name(one), of->name) != 0)
+        return;
+    const bool adam = strcmp(json_string_value(json_object_get(one, "optimizer")), "AdamW") == 0;
+    const int scope = ls_enter(s);
+    ls_data *data = of->rows(s, &(ls_loader){.batch = BATCH});
+    ls_module *net = started(s, test_cpus(1), data);
+    ls_trainer *trainer = adam ? ls_trainer_new(net, LS_ADAMW, &(ls_optim){.lr = 0.003, .weight_decay = 0.01})
+                               : ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.03125, .momentum = 0.9});
+    take_steps(net, trainer, data, STEPS);
+    int n;
+    double *losses = recorded_numbers(one, "losses", &n), worst = 0;
+    assert_int_equal(n, STEPS);
+    ls_report report;
+    for (int k = 0; k < n; k++) {
+        assert_true(ls_trainer_next_report(trainer, &report));
+        worst = fmax(worst, fabs(report.loss / losses[k] - 1));
+    }
+    way moved = {.one = one};
+    if (!adam) /* a step of Adam is as long where a gradient is but rounding */
+        assert_int_equal(ls_module_apply(net, compare_move, &moved), LS_OK);
+    print_message("%s, %s: loss %.4f to %.4f, off by %.1e; steps are off by %.1e of a parameter's way\n", of->name,
+                  adam ? "AdamW" : "SGD", losses[0], losses[n - 1], worst, moved.worst);
+    /* Where numbers meet, in ReLU or max pooling, float32 may go another way than float64: PyTorch's does so too. */
+    assert_true(worst < 1e-4 && moved.worst < 1e-2);
+    free(losses);
+    ls_leave(s, scope);
+}
+
+static void as_in_pytorch(void **state)
+{
+    (void)state;
+    run_reference_cases("networks", 10, &(ls_options){.shard = BATCH}, run_figures);
+}
+
+/* ---- Devices and ranks ---- */
+
+static void train(ls_cluster *cluster, int devices, char digits[65])
+{
+    ls_session *s = ls_open(&(ls_options){.shard = 2, .cluster = cluster});
+    ls_data *data = of->rows(s, &(ls_loader){.batch = 32, .shuffle = true});
+    ls_module *net = started(s, test_cpus(devices), data);
+    ls_trainer *trainer = ls_trainer_new(net, LS_ADAMW, &(ls_optim){.lr = 0.003, .clip_norm = 1});
+    take_steps(net, trainer, data, 3);
+    assert_int_equal(ls_module_fingerprint(net, digits), LS_OK);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void train_rank(ls_cluster *cluster, int rank, void *user)
+{
+    train(cluster, 1 + rank % 2, ((char(*)[65])user)[rank]);
+}
+
+static void bits_do_not_depend_on_devices_or_ranks(void **state)
+{
+    (void)state;
+    static const int counts[] = {2, 3, 16};
+    char alone[65], digits[WIRE_RANKS][65];
+    train(NULL, 1, alone);
+    for (int i = 0; i < 3; i++) {
+        train(NULL, counts[i], digits[0]);
+        assert_string_equal(digits[0], alone);
+    }
+    for (int ranks = 1; ranks <= 3; ranks++) {
+        wire_run(ranks, train_rank, digits);
+        for (int r = 0; r < ranks; r++)
+            assert_string_equal(digits[r], alone);
+    }
+    print_message("%s: %.16s on 1, 2, 3 and 16 devices and 1, 2 and 3 ranks\n", of->name, alone);
+}
+
+/* ---- ONNX ---- */
+
+static const char *in_folder(const char *folder, const char *ending)
+{
+    static char path[4][512];
+    static int turn;
+    char *to = path[turn++ % 4];
+    snprintf(to, sizeof *path, "%s/%s%s", folder, of->name, ending);
+    return to;
+}
+
+static void save(ls_session *s, ls_tensor *tensor, const char *path)
+{
+    const int64_t rows = ls_rows(tensor), columns = test_numbers_of(tensor) / rows;
+    float *values = malloc((size_t)(rows * columns) * sizeof *values);
+    if (ls_read(tensor, values, rows * columns) == LS_OK)
+        ls_save_npy(s, path, values, rows, columns);
+    free(values);
+}
+
+/* The model after some steps, so that running statistics are real ones; inputs and outputs as rows of numbers. */
+static int write_for_others(const char *folder)
+{
+    ls_session *s = ls_open(NULL);
+    ls_data *data = of->rows(s, &(ls_loader){.batch = EXAMPLE_ROWS});
+    ls_module *net = of->network(s);
+    ls_module_initialize(net, test_cpus(1), &(ls_init){.kind = LS_XAVIER, .like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_ADAMW, &(ls_optim){.lr = 0.003});
+    ls_batch b = {.n_inputs = 0};
+    for (int i = 0; i < 5 && test_next(data, &b); i++) {
+        ls_backward(of->loss(net, &b));
+        ls_trainer_step(trainer);
+    }
+    ls_module_export_onnx(net, in_folder(folder, ".onnx"));
+    for (int i = 0; i < b.n_inputs; i++)
+        save(s, b.inputs[i], in_folder(folder, i ? "_in1.npy" : "_in.npy"));
+    save(s, ls_module_infer_all(net, b.inputs, b.n_inputs), in_folder(folder, "_out.npy"));
+    if (ls_failed(s))
+        fprintf(stderr, "%s: %s\n", of->name, ls_message(s));
+    return ls_close(s) != LS_OK;
+}
+
+static void a_model_is_written(void **state)
+{
+    (void)state;
+#if LOCKSTEP_HAVE_PROTOBUF_C
+    assert_int_equal(write_for_others(test_folder), 0);
+    assert_true(test_files_in_folder() >= 3); /* and as many more as the network has inputs */
+#else
+    test_not_run("this library was built without protobuf-c");
+#endif
+}
+
+int example_main(const example *e, int argc, char **argv)
+{
+    of = e;
+    if (argc > 1)
+        return write_for_others(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_in_pytorch),
+        cmocka_unit_test(bits_do_not_depend_on_devices_or_ranks),
+        cmocka_unit_test_setup_teardown(a_model_is_written, test_folder_make, test_folder_remove),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
