@@ -98,7 +98,9 @@ int main(int argc, char **argv)
     ls_data *test = pictures(s, rows, TEST, NULL);
     ls_module *net = network(s);
     ls_module_initialize(net, ls_all_devices(s), &(ls_init){.kind = LS_HE, .like = train});
-    ls_trainer *trainer = ls_trainer_new(net, LS_ADAMW, &(ls_optim){.lr = 0.005, .weight_decay = 0.01});
+    const ls_optim how = {
+        .lr = 0.005, .weight_decay = 0.01, .schedule = LS_COSINE, .total = (int64_t)epochs * ls_data_batches(train)};
+    ls_trainer *trainer = ls_trainer_new(net, LS_ADAMW, &how);
     for (int epoch = 0; epoch < epochs && !ls_failed(s); epoch++) {
         for (ls_batch b; ls_data_next(train, &b);) {
             ls_backward(loss(net, &b));

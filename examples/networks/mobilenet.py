@@ -71,12 +71,14 @@ def main():
     test = DataLoader(pictures(a.images, TEST), batch_size=256)
     net = Network().to(device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.005, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, a.epochs * len(train))
     for epoch in range(a.epochs):
         net.train()
         for x, y in train:
             optimizer.zero_grad()
             loss(net, x.to(device), y.to(device)).backward()
             optimizer.step()
+            schedule.step()
         net.eval()
         with torch.no_grad():
             right = sum((net(x.to(device)).argmax(1).cpu() == y).sum().item() for x, y in test)

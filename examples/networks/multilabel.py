@@ -36,7 +36,7 @@ def loss(net, x, y):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("epochs", type=int, nargs="?", default=8)
+    parser.add_argument("epochs", type=int, nargs="?", default=15)
     parser.add_argument("images", type=int, nargs="?", default=2000)
     parser.add_argument("file", nargs="?", default="multilabel.safetensors")
     a = parser.parse_args()
@@ -45,12 +45,14 @@ def main():
     test = DataLoader(pictures(a.images, TEST), batch_size=200)
     net = Network().to(device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.005, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, a.epochs * len(train))
     for epoch in range(a.epochs):
         net.train()
         for x, y in train:
             optimizer.zero_grad()
             loss(net, x.to(device), y.to(device)).backward()
             optimizer.step()
+            schedule.step()
         net.eval()
         with torch.no_grad():
             right = sum(((net(x.to(device)) > 0).cpu() == y).sum(0) for x, y in test)

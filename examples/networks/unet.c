@@ -69,17 +69,19 @@ static ls_tensor *loss(ls_module *net, const ls_batch *b)
 
 int main(int argc, char **argv)
 {
-    int epochs = 5, rows = 1000;
+    int epochs = 10, rows = 1000;
     const char *path = "unet.safetensors";
     read_arguments(argc, argv,
-                   "A U-Net: EPOCHS (5) over IMAGES (1000). It writes the weights to FILE (unet.safetensors).",
+                   "A U-Net: EPOCHS (10) over IMAGES (1000). It writes the weights to FILE (unet.safetensors).",
                    (argument[]){{"EPOCHS", .count = &epochs}, {"IMAGES", .count = &rows}, {"FILE", .text = &path}}, 3);
     ls_session *s = ls_open(NULL);
     ls_data *train = pictures(s, 0, rows, &(ls_loader){.batch = 32, .shuffle = true});
     ls_data *test = pictures(s, rows, TEST, NULL);
     ls_module *net = network(s);
     ls_module_initialize(net, ls_all_devices(s), &(ls_init){.kind = LS_HE, .like = train});
-    ls_trainer *trainer = ls_trainer_new(net, LS_ADAMW, &(ls_optim){.lr = 0.005, .weight_decay = 0.01});
+    const ls_optim how = {
+        .lr = 0.005, .weight_decay = 0.01, .schedule = LS_COSINE, .total = (int64_t)epochs * ls_data_batches(train)};
+    ls_trainer *trainer = ls_trainer_new(net, LS_ADAMW, &how);
     for (int epoch = 0; epoch < epochs && !ls_failed(s); epoch++) {
         for (ls_batch b; ls_data_next(train, &b);) {
             ls_backward(loss(net, &b));

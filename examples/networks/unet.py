@@ -49,7 +49,7 @@ def loss(net, x, y):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("epochs", type=int, nargs="?", default=5)
+    parser.add_argument("epochs", type=int, nargs="?", default=10)
     parser.add_argument("images", type=int, nargs="?", default=1000)
     parser.add_argument("file", nargs="?", default="unet.safetensors")
     a = parser.parse_args()
@@ -58,12 +58,14 @@ def main():
     test = DataLoader(pictures(a.images, TEST), batch_size=100)
     net = Network().to(device)
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.005, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, a.epochs * len(train))
     for epoch in range(a.epochs):
         net.train()
         for x, y in train:
             optimizer.zero_grad()
             loss(net, x.to(device), y.to(device)).backward()
             optimizer.step()
+            schedule.step()
         net.eval()
         with torch.no_grad():
             losses = [loss(net, x.to(device), y.to(device)).item() for x, y in test]
