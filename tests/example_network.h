@@ -15,7 +15,8 @@ typedef struct example {
     ls_tensor *(*loss)(ls_module *net, const ls_batch *b);
 } example;
 
-/* Runs its cases; with a folder as the first argument it writes there the example's model, inputs and outputs instead.
+/* Runs its cases; with a folder as the first argument it writes there the example's model, weights, inputs and outputs
+ * instead.
  */
 int example_main(const example *e, int argc, char **argv);
 

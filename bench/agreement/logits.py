@@ -41,10 +41,10 @@ def lockstep_logits(weights, model, directory, a):
     return logits
 
 
-def compare(what, ours, theirs):
+def compare(what, ours, theirs, limit=LIMIT):
     """Prints and judges the largest difference, relative to the largest logit."""
     largest = float(np.abs(theirs).max())
     worst = float(np.abs(ours - theirs).max()) / largest
     same = int((ours.argmax(1) == theirs.argmax(1)).sum())
     print(f"  {what}: largest difference {worst:.2e} of the largest logit ({largest:.3f}); same class for {same} of {len(ours)}")
-    return worst < LIMIT
+    return worst < limit

@@ -6,7 +6,8 @@ onnxruntime predicts the same images, all at once and in batches of another size
 
     PYTHON bench/agreement/models.py [--images N] [--devices LIST] [--lockstep PATH] [--more FOLDER]
 
---more adds a model with its input and output as `test_onnx FOLDER` writes them, of every operation.
+--more adds the models of a folder with their inputs and outputs as `test_onnx FOLDER` writes them, of every operation, and tests of examples
+(`test_unet FOLDER`), to 1e-5 of the largest.
 """
 import argparse
 import os
@@ -20,12 +21,13 @@ import onnxruntime
 from peer import load
 
 
-def run(path, images, batch):
-    """What onnxruntime makes of the images, so many at once."""
+def run(path, inputs, batch):
+    """What onnxruntime makes of the inputs, so many rows at once, as rows of numbers."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    given, = session.get_inputs()
-    images = images.reshape(-1, *given.shape[1:])
-    return np.concatenate([session.run(None, {given.name: images[i:i + batch]})[0] for i in range(0, len(images), batch)])
+    given = {i.name: rows.reshape(-1, *i.shape[1:]) for i, rows in zip(session.get_inputs(), inputs, strict=True)}
+    n = len(inputs[0])
+    parts = [session.run(None, {name: rows[i:i + batch] for name, rows in given.items()})[0] for i in range(0, n, batch)]
+    return np.concatenate(parts).reshape(n, -1)
 
 
 def check_model(model, images, directory, a):
@@ -34,14 +36,20 @@ def check_model(model, images, directory, a):
     path = os.path.join(directory, model + ".onnx")
     lockstep(a.lockstep, "export", "--onnx", path, "--weights", weights, "--quiet")
     ours = lockstep_logits(weights, None, directory, a)
-    return all([compare(f"onnxruntime {onnxruntime.__version__}, batches of {batch}", ours, run(path, images, batch))
+    return all([compare(f"onnxruntime {onnxruntime.__version__}, batches of {batch}", ours, run(path, [images], batch))
                 for batch in (len(images), 7)])
 
 
 def check_more(folder):
-    print("every operation")
-    path = os.path.join(folder, "everything")
-    return compare("onnxruntime", np.load(path + "_out.npy"), run(path + ".onnx", np.load(path + "_in.npy"), 3))
+    """Of each model X.onnx: the inputs X_in.npy, X_in1.npy and so on, and X_out.npy, which Lockstep made of them."""
+    results = []
+    for name in sorted(entry[:-len(".onnx")] for entry in os.listdir(folder) if entry.endswith(".onnx")):
+        print(name)
+        path = os.path.join(folder, name)
+        files = [path + "_in.npy"] + [path + f"_in{i}.npy" for i in (1, 2, 3)]
+        theirs = run(path + ".onnx", [np.load(file) for file in files if os.path.exists(file)], 3)
+        results.append(compare("onnxruntime", np.load(path + "_out.npy"), theirs, 1e-5))
+    return bool(results) and all(results)
 
 
 def main():

@@ -8,19 +8,23 @@ needs 'weights files'
 python=$(python3 "$root/bench/peers/venvs.py" "$peer" ${given:+"$given"}) ||
     none_run "no $peer; cmake -DLOCKSTEP_AGREEMENT_$(echo "$peer" | tr a-z A-Z)=PATH names a Python that has it"
 python3 "$here/make_data.py" "$work/data" 400 200 || exit 1
+mkdir "$work/more"
+for name in mobilenet unet multilabel lstm transformer; do
+    "$(dirname -- "$test_onnx")/test_$name" "$work/more" || exit 1
+done
 
 fuzz=$(dirname -- "$test_onnx")/fuzz_networks
 [ -x "$fuzz" ] || { part_not_run "random networks" "there is no $fuzz" && fuzz=; }
 
 if [ "$peer" = torch ]; then
-    for figures in functions convolutions shapes losses sequences recurrent attention freezing averages shared_weights chains; do
+    for figures in functions convolutions shapes losses sequences recurrent attention freezing averages shared_weights chains networks; do
         "$python" "$root/tests/reference/make_$figures.py" --check || exit 1
     done
     [ -z "$fuzz" ] || "$python" "$root/tests/fuzz_networks.py" "$fuzz" --seed 1 --count 200 || exit 1
+    "$python" "$root/bench/agreement/networks.py" --lockstep "$program" "$work/more" || exit 1
     set -- "$root/bench/agreement/predict.py"
 else
     needs 'ONNX files'
-    mkdir "$work/more"
     "$test_onnx" "$work/more" || exit 1
     [ -z "$fuzz" ] || "$python" "$root/tests/fuzz_onnx.py" "$fuzz" --seed 1 --count 200 || exit 1
     set -- "$root/bench/agreement/models.py" --more "$work/more"

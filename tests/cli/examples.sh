@@ -35,7 +35,7 @@ number='-?[0-9.]+(e-?[0-9]+)?'
 acc_line='test acc: [01]\.[0-9][0-9], [0-9]+\.[0-9] sec/epoch on '
 
 # Each says what it takes and what it writes, and refuses what it does not know, before it does anything.
-for path in "$here"/../../examples/*.c; do
+for path in "$here"/../../examples/*.c "$here"/../../examples/networks/*.c; do
     name=$(basename -- "$path" .c)
     [ -x "$examples/$name" ] || continue # own_communicator is one program for each MPI
     [ "$name" != one_step ] || continue  # it is compiled alone, and has a test of its own
@@ -178,6 +178,26 @@ prints 'test acc: [01]\.[0-9]{2}'
 "$examples/pretrained" 1 256 "$work/none.safetensors" >"$work/out" 2>"$work/err"
 [ $? = 1 ] || wrong "pretrained without weights: not status 1"
 grep -q '^pretrained: .*none.safetensors: ' "$work/err" || wrong "pretrained without weights: no line"
+
+# The networks, each with the weights that it saved; PyTorch's programs beside them are run by agreement.sh.
+network() { # LINE NAME ARGUMENTS...: what it prints after each of two epochs
+    line=$1
+    shift
+    example "$@" "$work/$1.safetensors"
+    prints "epoch [12]: $line" 2
+    "$program" fingerprint "$work/$name.safetensors" >/dev/null || wrong "$called saved nothing that is read"
+}
+network 'test acc [01]\.[0-9]{3}' mobilenet 2 130
+network 'test loss [0-9]\.[0-9]{4} a place' unet 2 100
+network 'test acc( [01]\.[0-9]{3}){4}' multilabel 2 130
+network 'test acc [01]\.[0-9]{3}' lstm 2 500
+network 'test loss [0-9]\.[0-9]{3} a character' transformer 2 40 "$here/../../LICENSE"
+[ "$(sed '1,2d' "$work/out" | wc -c)" -gt 40 ] || wrong "$called wrote no text of its own"
+for file in "$work/none" /dev/null; do
+    "$examples/transformer" 1 40 "$file" >"$work/out" 2>"$work/err"
+    [ $? = 1 ] || wrong "transformer without a text: not status 1"
+    grep -q "^transformer: $file: no file that can be read, or of too few" "$work/err" || wrong "transformer without a text: no line"
+done
 
 example train
 prints 'epoch [12]: test acc [01]\.[0-9]{3}' 2

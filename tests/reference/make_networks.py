@@ -53,10 +53,18 @@ def rows(name, program):
     return program.series(7, ROWS) if name == "lstm" else program.pictures(7, ROWS)
 
 
+def tensors_of(net):
+    return {name: t for name, t in net.state_dict().items() if not name.endswith("num_batches_tracked")}
+
+
+def description(case):
+    return case | {"names": list(tensors_of(importlib.import_module(case["name"]).Network()))}
+
+
 def by_torch(case):
     program = importlib.import_module(case["name"])
     data, net = rows(case["name"], program), program.Network().double()
-    tensors = {name: t for name, t in net.state_dict().items() if not name.endswith("num_batches_tracked")}
+    tensors = tensors_of(net)
     first = {name: start(name, t.shape) for name, t in tensors.items()}
     net.load_state_dict(first, strict=False)
     if case["optimizer"] == "SGD":
@@ -71,9 +79,9 @@ def by_torch(case):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    moved = {name: [(t - first[name]).norm().item()] for name, t in tensors.items()} if case["optimizer"] == "SGD" else {}
-    return {"losses": losses, **moved}
+    moved = [(t - first[name]).norm().item() for name, t in tensors.items()]
+    return {"losses": losses} | ({"moved": moved} if case["optimizer"] == "SGD" else {})
 
 
 if __name__ == "__main__":
-    figures.main("networks", CASES, lambda case: case, {"PyTorch": by_torch})
+    figures.main("networks", CASES, description, {"PyTorch": by_torch})
