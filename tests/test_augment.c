@@ -148,7 +148,8 @@ static void train(const how *h, int epochs, char fingerprint[65])
     ls_session *s = ls_open(&(ls_options){
         .seed = SEED, .shard = 6, .isa = h->isa, .trial = &(ls_trial){.shuffle_pulls = h->shuffle_pulls}});
     ls_data *data = open_data(s, h->pixels ? h->pixels : images, &(ls_loader){.batch = 32, .augment = h->augment});
-    ls_module *net = ls_model_for(s, "lenet", CLASSES);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_conv2d(s, 3, 3, &(ls_conv){.stride = 2}), ls_nn_fn(s, ls_relu),
+                                              ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
     ls_module_initialize(net, ls_parse_devices(s, h->devices), &(ls_init){.kind = LS_HE, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.05, .momentum = 0.9});
     for (ls_batch batch; epochs > 0; epochs--)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROWS = 40, SIDE = 8, CLASSES = 3, BATCH = 22, SHARD = 11, STEPS = 4, BLOCKS = 6 };
+enum { ROWS = 40, SIDE = 4, CLASSES = 3, BATCH = 22, SHARD = 11, STEPS = 3, BLOCKS = 6 };
 
 /* What a network holds, and which of its blocks are computed again. */
 typedef struct kind {
@@ -134,7 +134,7 @@ static void the_bits_are_the_same(void **state)
     const unsigned all = (1u << BLOCKS) - 1;
     ls_module *(*const blocks[])(ls_session *) = {residual, encoder, pooled};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
-        /* Of six blocks the results of one at a time: of three maps of 4 x 8 x 8 in each other one, at the least. */
+        /* Of six blocks the results of one at a time: of three maps of 4 x 4 x 4 in each other one, at the least. */
         const int64_t less = check((kind){.block = blocks[i], .twice = -1, .some = all});
         print_message("kind %d: %lld bytes less\n", (int)i, (long long)less);
         assert_true(less >= (BLOCKS - 2) * 3 * 16 * 4 * SIDE * SIDE * (int64_t)sizeof(float));
