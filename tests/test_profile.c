@@ -596,11 +596,11 @@ static void trainers_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation_is_there),  cmocka_unit_test(measuring_changes_no_bit),
-        cmocka_unit_test(every_allocation_may_fail), cmocka_unit_test(misuse_is_refused),
-        cmocka_unit_test(what_a_core_can_do),        cmocka_unit_test(spans_nest_and_fill_the_steps),
-        cmocka_unit_test(old_spans_give_way),        cmocka_unit_test(devices_tell_their_times),
-        cmocka_unit_test(plans_are_told_apart),      cmocka_unit_test(trainers_end),
+        cmocka_unit_test(every_operation_is_there),    cmocka_unit_test(measuring_changes_no_bit),
+        cmocka_unit_test(every_allocation_may_fail),   cmocka_unit_test(misuse_is_refused),
+        cmocka_unit_test(what_a_core_can_do),          cmocka_unit_test(spans_nest_and_fill_the_steps),
+        cmocka_unit_test(old_spans_give_way),          cmocka_unit_test(devices_tell_their_times),
+        cmocka_unit_test(plans_are_told_apart),        cmocka_unit_test(trainers_end),
         cmocka_unit_test(sums_in_a_shard_have_an_end),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
