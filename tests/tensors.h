@@ -120,6 +120,13 @@ static inline long test_alive(counted *c)
     return alive;
 }
 
+/* Whether rounds that ran since `before` were alive left less than a thing each. A few stay in any case: tasks that
+ * have run are kept for later ones, and how many there are depends on how many were under way at once. */
+static inline bool test_rounds_leave_nothing(counted *c, long before, int rounds)
+{
+    return test_alive(c) < before + rounds;
+}
+
 static inline long test_made(counted *c)
 {
     pthread_mutex_lock(&c->lock);
