@@ -142,7 +142,8 @@ enum { MOST_LINKS = 40 };
 typedef struct place {
     char *path; /* absolute, without links as far as it is there; NULL without memory */
     bool there, null;
-    struct stat about; /* of one that is there */
+    struct stat about;   /* of it, or of the folder above that is there */
+    const char *missing; /* what of `path` is below that folder */
 } place;
 
 static char *join(const char *folder, const char *name)
@@ -192,28 +193,68 @@ static char *absolute(const char *path, int links)
     return found;
 }
 
-static place place_of(const char *path)
-{
-    place p = {.path = absolute(path, 0), .null = is_null(path)};
-    p.there = stat(path, &p.about) == 0;
-    return p;
-}
-
 static bool is_same(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether `a` and `b` are one, or `b` could only be below `a`, as if that were a folder. Both are known, and `a` is to
- * be a file. */
+/* The next longer path within an absolute one, of whose `length` one is known; 0 at its end. */
+static size_t next_length(const char *path, size_t length)
+{
+    return path[length] ? length + 1 + strcspn(path + length + 1, "/") : 0;
+}
+
+static const char *rest_behind(const char *path, size_t length)
+{
+    return path + length + (path[length] == '/');
+}
+
+/* `about` of the first `length` characters. */
+static bool look_up(const char *path, size_t length, struct stat *about)
+{
+    char part[PATH_MAX];
+    snprintf(part, sizeof part, "%.*s", length ? (int)length : 1, path);
+    return stat(part, about) == 0;
+}
+
+static place place_of(const char *path)
+{
+    place p = {.path = absolute(path, 0), .null = is_null(path)};
+    struct stat about;
+    if (!p.path)
+        return p;
+    p.there = stat(path, &p.about) == 0;
+    p.missing = p.there ? strchr(p.path, '\0') : p.path;
+    for (size_t n = 0, next = !p.there; next && look_up(p.path, n, &about); n = next) {
+        p.about = about;
+        p.missing = rest_behind(p.path, n);
+        next = next_length(p.path, n);
+    }
+    return p;
+}
+
+/* The rest of b's path where it is a's or leads on below `a`, as if that were a folder; NULL: it leads elsewhere. A
+ * folder may have several paths, as where it is mounted twice. */
+static const char *below(const place *a, const place *b)
+{
+    const size_t missing = strlen(a->missing);
+    struct stat about;
+    for (size_t n = 0, next = 1; next && look_up(b->path, n, &about); n = next) {
+        const char *rest = rest_behind(b->path, n);
+        next = next_length(b->path, n);
+        if (!is_same(&a->about, &about) || strncmp(rest, a->missing, missing) != 0)
+            continue;
+        rest += missing;
+        if (!missing || !*rest || *rest == '/')
+            return rest + (missing && *rest == '/');
+    }
+    return NULL;
+}
+
+/* Whether `a` and `b` are one, or `b` could only be below `a`. Both are known, and `a` is to be a file. */
 static bool collide(const place *a, const place *b)
 {
-    const size_t length = strlen(a->path);
-    if (a->null && b->null)
-        return false;
-    if (a->there && b->there && is_same(&a->about, &b->about))
-        return true;
-    return strncmp(a->path, b->path, length) == 0 && (b->path[length] == '\0' || b->path[length] == '/');
+    return !(a->null && b->null) && below(a, b);
 }
 
 /* ---- The check ---- */
@@ -228,10 +269,8 @@ static bool is_checkpoints_name(const char *name)
 
 static bool is_in_checkpoints(const place *folder, const place *file)
 {
-    const char *slash = strrchr(file->path, '/');
-    size_t length = strlen(folder->path);
-    return slash && (size_t)(slash - file->path) == length && strncmp(file->path, folder->path, length) == 0 &&
-           is_checkpoints_name(slash + 1);
+    const char *name = below(folder, file);
+    return name && !strchr(name, '/') && is_checkpoints_name(name);
 }
 
 static int check_pair(const output *a, const place *at_a, const output *b, const place *at_b)
@@ -242,10 +281,9 @@ static int check_pair(const output *a, const place *at_a, const output *b, const
         return wrong_usage(a->option, "%s is a name that --checkpoint uses in its folder; name another file", a->path);
     if (!collide(at_a, at_b) && (b->kind == OUTPUT_CHECKPOINTS || !collide(at_b, at_a)))
         return 0;
-    const bool same =
-        (at_a->there && at_b->there) || strcmp(at_a->path, at_b->path) == 0; /* else one lies below the other */
+    const char *rest = below(at_a, at_b);
     return wrong_usage(b->option, "%s %s %s of %s; give each its own", b->path,
-                       same ? "is the same file as" : "cannot be there beside", a->path, a->option);
+                       rest && !*rest ? "is the same file as" : "cannot be there beside", a->path, a->option);
 }
 
 /* An input is what `reader` names. */

@@ -149,6 +149,18 @@ same $first kept --checkpoint kept/
 usage '--checkpoint: ./kept/below cannot be there beside kept of ' train --data nowhere $first kept --checkpoint ./kept/below
 same $first kept --checkpoint kept/a/..
 same --log look/report.html --report ./look
+# A folder that is mounted a second time elsewhere is one folder, also in what is not there yet.
+mkdir again
+if [ "$(id -u)" = 0 ] && mount --bind there again 2>"$work/err"; then
+    same $first there/new --log again/new
+    same $first again/deep/new --log there/deep/new
+    same --log again/look/report.html --report there/look
+    usage '--checkpoint: again/new/below cannot be there beside there/new of ' train --data nowhere $first there/new --checkpoint again/new/below
+    usage '--log: again/lock is a name that --checkpoint uses' train --data nowhere --log again/lock --checkpoint there
+    umount again
+else
+    part_not_run "a folder that is mounted twice" "${work:+it takes root and mount --bind}"
+fi
 for name in lock checkpoint-000001.json checkpoint-000012.safetensors; do
     usage "--log: kept/$name is a name that --checkpoint uses" train --data nowhere --log "kept/$name" --checkpoint ./kept
     usage "--log: along/$name is a name that --checkpoint uses" train --data nowhere --checkpoint there --log "along/$name"
