@@ -52,8 +52,8 @@ static const row table[] = {
      "folder of the data set's files (default: $LOCKSTEP_DATA, else\nthe system's data folder, else the user's cache)",
      0, 0, NULL},
     {"devices", "LIST", RUNS | BENCH | DOCTOR | LOCAL, KIND_TEXT, AT(devices),
-     "such as cpu:0,cpu:1, cpu:0-15, cuda:0, or cuda:0x2 (card 0\ntwice, as two devices) (default: every GPU; without "
-     "one every\ncore, within the CPU quota)",
+     "such as cpu:0,cpu:1, cpu:0-15, cuda:0, or cuda:0x2 (card 0\ntwice, as two devices) (default: every GPU; where "
+     "there is\nnone, every core, within the CPU quota)",
      0, 0, NULL},
     {"batch", "N", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(batch), "images in a step, over all devices (default 256)", 1,
      INT_MAX, NULL},
@@ -68,8 +68,8 @@ static const row table[] = {
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, unless the epochs end before", 1, INT64_MAX,
      NULL},
     {"steps", "N", BENCH, KIND_COUNT, AT(steps),
-     "steps in each round, after two steps that warm up; there are\nseveral rounds, with --profile one (default 40 for "
-     "lenet,\n2 for resnet18; 50 and 4 with --profile)",
+     "steps in each round, after two steps that warm up (default 40\nfor lenet, 2 for resnet18; with --profile 50 for "
+     "lenet, 4 for\nresnet18). There are several rounds, and with --profile one",
      1, 1000000, NULL},
     {"seed", "N", TRAIN, KIND_SEED, AT(seed),
      "seed of all random numbers: first weights, order of images,\naugmentation (default 0)", 0, 0, NULL},
@@ -111,15 +111,16 @@ static const row table[] = {
      "cosine,\nlinear, exponential, one-cycle or warm-restarts (default\nconstant)",
      0, 0, schedule_choices},
     {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup),
-     "steps at the start, during which the learning rate rises to\n--lr (default 0). With one-cycle it always rises: "
-     "without this\noption, during the first 0.3 of the run",
+     "steps at the start, during which the learning rate rises to\n--lr (default 0). With one-cycle and without "
+     "this\noption: the "
+     "first 0.3 of the run",
      0, INT64_MAX, NULL},
     {"start-factor", "X", TRAIN, KIND_REAL, AT(start_factor),
      "where linear and one-cycle begin, as a factor of the learning\nrate (default 1; 0.04 with one-cycle)", 0, 0,
      NULL},
     {"end-factor", "X", TRAIN, KIND_REAL, AT(end_factor),
      "where cosine, linear, one-cycle and warm-restarts end, as a\nfactor of the learning rate (default 0; with "
-     "one-cycle a\nten-thousandth of its start)",
+     "one-cycle a\nten-thousandth of --start-factor)",
      0, 0, NULL},
     {"gamma", "X", TRAIN, KIND_REAL, AT(gamma),
      "with exponential, which requires it: the learning rate is\nmultiplied by X after each --period", 0, 0, NULL},
@@ -134,13 +135,14 @@ static const row table[] = {
      "train towards 1 - X for the right class, and spread X evenly\nover all classes; from 0 to 1 (default 0)", 0, 0,
      NULL},
     {"validate", "N", TRAIN, KIND_PART, AT(validate),
-     "do not train on N training images, or on a share such as 0.1,\nand measure accuracy on them after each epoch; "
-     "the "
-     "seed\ndetermines which ones (default: none)",
+     "hold out N training images, or a share of them such as 0.1. They\nare not trained on, and after each epoch "
+     "accuracy "
+     "is measured on\nthem. The seed determines which ones (default: none)",
      0, 0, NULL},
     {"keep", "WHICH", TRAIN, KIND_CHOICE, AT(keep),
-     "which weights the run ends with and saves: last, those of the\nlast epoch, or best, those of the epoch with the "
-     "best accuracy\nby --validate, which it needs (default last)",
+     "which weights the run ends with and saves: last, those of the\nlast epoch; best, those of the epoch with the "
+     "best "
+     "accuracy on\nthe images of --validate, without which there is no best (default\nlast)",
      0, 0, keep_choices},
     {"patience", "N", TRAIN, KIND_COUNT, AT(patience),
      "end after N epochs without a better accuracy, on the images\nof --validate or else the test images (default: "
@@ -187,7 +189,8 @@ static const row table[] = {
      1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
      "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights, "
-     "the name classes\nallows weights whose class names, or the order of these, differ\nfrom the data's",
+     "the "
+     "word classes\ntakes weights although their class names, or the order of these,\ndiffer from the data's",
      0, 0, NULL},
     {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,
      "take weights although their class names, or the order of these,\ndiffer from the data's", 0, 0, NULL},
