@@ -39,6 +39,14 @@ static ls_module *resnet18(ls_session *s, int num_classes)
     return net;
 }
 
+static void print_fingerprint(ls_module *net)
+{
+    char digits[65];
+    if (ls_module_fingerprint(net, digits) == LS_OK)
+        printf("fingerprint: %s\n", digits);
+    ls_catch(ls_session_of(net), LS_UNSUPPORTED); /* the library was built without libcrypto */
+}
+
 static void train(ls_module *net, int num_devices, ls_loader loader, double lr, int epochs)
 {
     ls_session *s = ls_session_of(net);
@@ -64,6 +72,7 @@ static void train(ls_module *net, int num_devices, ls_loader loader, double lr, 
         fprintf(stderr, "epoch %d, test acc %.4f\n", epoch + 1, acc);
     }
     printf("test acc: %.2f, %.1f sec/epoch on %s\n", acc, ls_timer_avg(&timer), ls_devices_str(s, devices));
+    print_fingerprint(net);
     ls_leave(s, scope);
 }
 

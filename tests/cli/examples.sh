@@ -76,6 +76,11 @@ assert (first, second) == (whole[:2], whole[2:]), (first, second)
 PY
 prints "$acc_line\[cpu\(0\)\]"
 prints "$acc_line\[cpu\(0\), cpu\(1\)\]"
+# On one device the program trains the same network to the same bits; 256 images are whole shards on two devices too.
+if built_with fingerprints; then
+    fingerprint=$("$program" train --devices cpu:0 --seed 0 --epochs 1 --limit 512 --limit-test 512 --quiet 2>"$work/err" | tail -n 1)
+    prints "$fingerprint" 2
+fi
 
 example concise 1 16
 head -n 1 "$work/err" | grep -qE "^two trainings: the first will take about [0-9.]+ minutes, the second [0-9.]+$" ||
@@ -91,6 +96,7 @@ assert parts[2] == parts[3] and parts[2].count("]") == 5, parts[2:]  # (1, 3, 3)
 PY
 prints "$acc_line\[cpu\(0\)\]"
 prints "$acc_line\[cpu\(0\), cpu\(1\)\]"
+! built_with fingerprints || prints 'fingerprint: [0-9a-f]{64}' 2
 
 example three_ways 2 512
 for way in 'one device' 'by layers' 'by channels' 'by data'; do
