@@ -19,7 +19,9 @@ PEERS = {"torch":      (["torch", "numpy", "safetensors"],    "torch, numpy, saf
          "tensorflow": (["tensorflow-cpu", "numpy"],          "tensorflow, numpy"),
          "mxnet":      (["mxnet==1.9.1", "numpy<1.24"],       "mxnet, numpy")}  # 1.9.1, the last, uses numpy's old names
 ALL = {**PEERS, "plots": (["matplotlib"], "matplotlib"), "onnxruntime": (["onnxruntime", "numpy"], "onnxruntime, numpy"),
-       "package": (["cffi", "scikit-build-core", "numpy", "pytest", "ninja", "safetensors"], "cffi, scikit_build_core, numpy, pytest, pip")}
+       "package": (["cffi", "scikit-build-core", "numpy", "pytest", "ninja", "safetensors"], "cffi, scikit_build_core, numpy, pytest, pip"),
+       "notebooks": (["cffi", "scikit-build-core", "numpy", "ninja", "nbclient", "ipykernel", "matplotlib"],
+                     "cffi, scikit_build_core, numpy, nbclient, ipykernel, matplotlib, pip")}
 
 
 def place(name):
