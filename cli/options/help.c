@@ -82,9 +82,9 @@ static const page pages[] = {
      "  mpirun -n 4 lockstep doctor\n"},
     {COMMAND_PLAIN, "this command", "lockstep devices\n       lockstep fingerprint FILE",
      "devices lists the devices of this machine.\n"
-     "fingerprint prints the fingerprint of a weights file. It is the SHA-256 over the file's tensors, sorted\n"
-     "by name, byte by byte. For each tensor it takes the name, a zero byte, and the values as little-endian\n"
-     "float32.",
+     "fingerprint prints the fingerprint of a weights file. It is the SHA-256 over the file's tensors, in the\n"
+     "order of their names, which are compared byte by byte. For each tensor it takes the name, a zero byte, and\n"
+     "the values as little-endian float32.",
      "Example:\n  lockstep fingerprint lenet.safetensors\n"},
 };
 

@@ -58,7 +58,7 @@ static const row table[] = {
     {"batch", "N", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(batch), "images in a step, over all devices (default 256)", 1,
      INT_MAX, NULL},
     {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
-     "images in a shard, the unit of work (default 64, in tf32 and bf16 256)", 1, MOST_SHARD, NULL},
+     "images in a shard, the unit of work (default 64; 256 in tf32 and bf16)", 1, MOST_SHARD, NULL},
     {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_CHOICE, AT(bn),
      "the images over which BatchNorm computes mean and variance in\ntraining: shard, those of a shard; sync, all "
      "those "
@@ -188,9 +188,8 @@ static const row table[] = {
      "ranks (processes\nof mpirun) the weights are compared too (default never)",
      1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
-     "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights, "
-     "the "
-     "word classes\ntakes weights although their class names, or the order of these,\ndiffer from the data's",
+     "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights: "
+     "classes, to\ntake weights although their class names, or the order of\nthese, differ from the data's",
      0, 0, NULL},
     {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,
      "take weights although their class names, or the order of these,\ndiffer from the data's", 0, 0, NULL},

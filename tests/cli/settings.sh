@@ -37,7 +37,7 @@ DEFAULTS = [
     ("data", "default: $LOCKSTEP_DATA, else the system's data folder, else the user's cache", "images", 300),
     ("devices", "default: every GPU; where there is none, every core, within the CPU quota", "devices", None),
     ("batch", "default 256", "batch", 256),
-    ("shard", "default 64, in tf32 and bf16 256", "shard", 64),
+    ("shard", "default 64; 256 in tf32 and bf16", "shard", 64),
     ("bn", "default shard", "bn", "shard"),
     ("epochs", "default 10", "epochs", 10),
     ("seed", "default 0", "seed", 0),
