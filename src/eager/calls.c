@@ -114,11 +114,7 @@ ls_status ls_call_check(const ls_tensor *t)
 
 ls_status ls_network_read(const ls_tensor *t)
 {
-    ls_network *network = t->network;
-    if (ls_call_check(t) != LS_OK)
-        return ls_status_of(t->session);
-    network->read_by_streams = true;
-    return ls_network_wait(network);
+    return ls_call_check(t) == LS_OK ? ls_network_wait(t->network) : ls_status_of(t->session);
 }
 
 /* ---- Parameters as tensors ---- */

@@ -81,7 +81,6 @@ typedef struct ls_network {
     int n_pending, pending_capacity;
     uint64_t version;       /* how often the values were changed */
     bool gradient_is_there; /* the trainer has the gradient of the pending microbatches */
-    bool read_by_streams;
     struct ls_trainer *trainer;
     int64_t updates; /* that it was handed, 0 without one: chooses what dropout drops */
     /* The trainer's: computes the gradient of the pending microbatches without an update; NULL after a failure. */
