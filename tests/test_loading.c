@@ -113,7 +113,7 @@ static void names_with_a_prefix(void **state)
         ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
         ls_module_infer(net, ls_zeros(s, LS_SHAPE(1, 1, 28, 28)));
         assert_int_equal(ls_module_load(net, test_path("prefixed")), LS_BAD_FILE);
-        snprintf(expected, sizeof expected, "all names begin with '%s'; ls_load_options.strip leaves that out",
+        snprintf(expected, sizeof expected, "all names begin with '%s'; give that as ls_load_options.strip to leave it out",
                  prefixes[i]);
         assert_non_null(strstr(ls_message(s), expected));
         assert_true(ls_catch(s, LS_BAD_FILE));
@@ -275,7 +275,7 @@ static void partial_files_are_taken_where_that_is_said(void **state)
     expect_refused(net, "other", (ls_load_options){.partial = true}, LS_BAD_FILE,
                    "other: no parameter of the network would be read from it");
     expect_refused(net, "wrapped", (ls_load_options){.partial = true}, LS_BAD_FILE,
-                   "wrapped: all names begin with 'm.'; ls_load_options.strip leaves that out");
+                   "wrapped: all names begin with 'm.'; give that as ls_load_options.strip to leave it out");
     assert_int_equal(load_with(net, "part", (ls_load_options){.partial = true}, &report), LS_OK);
     assert_string_equal(report, "read 3 of 8 parameters\n"
                                 "kept, not in the file: 1.weight, 1.running_mean, 1.running_var, 4.weight, 4.bias\n"

@@ -346,9 +346,9 @@ text = json.dumps({name if name == "__metadata__" else "module." + name: what fo
 open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + whole[8 + length :])
 PY
 runs 1 eval --weights "$work/prefixed.safetensors" --limit-test 10
-one_line "--weights: .*all names begin with 'module\.'; --strip-prefix leaves that out\$"
+one_line "--weights: .*all names begin with 'module\.'; give that as --strip-prefix to leave it out\$"
 runs 1 eval --weights "$work/prefixed.safetensors" --strip-prefix mod --limit-test 10
-one_line "--weights: .*all names begin with 'module\.'; --strip-prefix leaves that out\$"
+one_line "--weights: .*all names begin with 'module\.'; give that as --strip-prefix to leave it out\$"
 # uses NAME OPTIONS...: what eval, predict, train and export make of weights, in NAME.eval, .npy, .train and .onnx.
 uses() {
     weights=$1
