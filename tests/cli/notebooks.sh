@@ -49,6 +49,6 @@ if [ "$size" = short ]; then
 else
     notebook from_scratch 10 0 2
     [ "$size" = whole ] && epochs=10 || epochs=1
-    notebook concise $epochs 0 2
+    notebook concise "$epochs" 0 2
 fi
 ends
