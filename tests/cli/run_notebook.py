@@ -65,7 +65,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="nb") as folder:
         for name in ("JUPYTER_DATA_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR", "MPLCONFIGDIR"):
             os.environ[name] = folder  # nothing of the user's settings
-        os.environ.pop("MPLBACKEND", None)
+        for name in ("JUPYTER_PATH", "MPLBACKEND"):
+            os.environ.pop(name, None)
         executed(notebook, folder)
     nbformat.write(notebook, to)
     for result in results(notebook):
