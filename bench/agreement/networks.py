@@ -20,7 +20,8 @@ import torch
 
 PROGRAMS = os.path.join(ROOT, "examples", "networks")
 sys.path.insert(0, PROGRAMS)
-SHAPES = {"mobilenet": (3, 32, 32), "unet": (1, 32, 32), "multilabel": (3, 24, 24), "lstm": (32, 2), "transformer": (64,)}
+SHAPES = {"mobilenet": (3, 32, 32), "unet": (1, 32, 32), "multilabel": (3, 24, 24), "lstm": (32, 2), "transformer": (64,),
+          "siamese": (1, 24, 24)}
 
 
 def check(name, shape, folder):
@@ -35,6 +36,8 @@ def check(name, shape, folder):
         inputs.append(torch.from_numpy(np.load(path + "_in1.npy")).flatten().long())
     if name == "transformer":
         inputs[0] = inputs[0].long()
+    if name == "siamese":
+        inputs.append(torch.from_numpy(np.load(path + "_in1.npy")).reshape(-1, *shape))
     with torch.no_grad():
         theirs = net(*inputs).flatten(1).numpy()
     return compare(f"PyTorch {torch.__version__}", np.load(path + "_out.npy"), theirs, 1e-5)

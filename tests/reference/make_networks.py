@@ -23,7 +23,7 @@ import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "networks"))
 ROWS, BATCH = 40, 8
-NAMES = ["mobilenet", "unet", "transformer", "lstm", "multilabel"]
+NAMES = ["mobilenet", "unet", "transformer", "lstm", "multilabel", "siamese"]
 CASES = [{"name": name, "optimizer": optimizer} for name in NAMES for optimizer in ("SGD", "AdamW")]
 
 
@@ -50,7 +50,7 @@ def text(program):
 def rows(name, program):
     if name == "transformer":
         return program.windows(text(program))
-    return program.series(7, ROWS) if name == "lstm" else program.pictures(7, ROWS)
+    return getattr(program, {"lstm": "series", "siamese": "pairs"}.get(name, "pictures"))(7, ROWS)
 
 
 def tensors_of(net):
