@@ -137,7 +137,7 @@ static void run_figures(ls_session *s, const json_t *one)
 static void as_in_pytorch(void **state)
 {
     (void)state;
-    run_reference_cases("networks", 12, &(ls_options){.shard = BATCH}, run_figures);
+    run_reference_cases("networks", 14, &(ls_options){.shard = BATCH}, run_figures);
 }
 
 /* ---- Devices and ranks ---- */

@@ -21,7 +21,7 @@ import torch
 PROGRAMS = os.path.join(ROOT, "examples", "networks")
 sys.path.insert(0, PROGRAMS)
 SHAPES = {"mobilenet": (3, 32, 32), "unet": (1, 32, 32), "multilabel": (3, 24, 24), "lstm": (32, 2), "transformer": (64,),
-          "siamese": (1, 24, 24)}
+          "siamese": (1, 24, 24), "autoencoder": (576,)}
 
 
 def check(name, shape, folder):

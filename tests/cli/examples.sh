@@ -198,6 +198,7 @@ network 'test loss [0-9]\.[0-9]{4} a place' unet 2 100
 network 'test acc( [01]\.[0-9]{3}){4}' multilabel 2 130
 network 'test acc [01]\.[0-9]{3}' lstm 2 500
 network 'test acc [01]\.[0-9]{3}' siamese 2 130
+network 'test loss 0\.[0-9]{5}' autoencoder 2 130
 network 'test loss [0-9]\.[0-9]{3} a character' transformer 2 40 "$here/../../LICENSE"
 [ "$(sed '1,2d' "$work/out" | wc -c)" -gt 40 ] || wrong "$called wrote no text of its own"
 for file in "$work/none" /dev/null; do

@@ -23,7 +23,7 @@ import torch
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "networks"))
 ROWS, BATCH = 40, 8
-NAMES = ["mobilenet", "unet", "transformer", "lstm", "multilabel", "siamese"]
+NAMES = ["mobilenet", "unet", "transformer", "lstm", "multilabel", "siamese", "autoencoder"]
 CASES = [{"name": name, "optimizer": optimizer} for name in NAMES for optimizer in ("SGD", "AdamW")]
 
 
