@@ -61,6 +61,14 @@ static ls_module *started(ls_session *s, ls_devices devices, const ls_data *like
     return net;
 }
 
+static ls_trainer *new_trainer(ls_module *net, ls_optimizer kind, const ls_optim *options)
+{
+    ls_trainer *trainer = ls_trainer_new(net, kind, options);
+    if (of->groups)
+        of->groups(trainer);
+    return trainer;
+}
+
 static void take_steps(ls_module *net, ls_trainer *trainer, ls_data *data, int steps)
 {
     ls_batch b;
@@ -107,8 +115,8 @@ static void run_figures(ls_session *s, const json_t *one)
     const int scope = ls_enter(s);
     ls_data *data = of->rows(s, &(ls_loader){.batch = BATCH});
     ls_module *net = started(s, test_cpus(1), data);
-    ls_trainer *trainer = adam ? ls_trainer_new(net, LS_ADAMW, &(ls_optim){.lr = 0.003, .weight_decay = 0.01})
-                               : ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.03125, .momentum = 0.9});
+    ls_trainer *trainer = adam ? new_trainer(net, LS_ADAMW, &(ls_optim){.lr = 0.003, .weight_decay = 0.01})
+                               : new_trainer(net, LS_SGD, &(ls_optim){.lr = 0.03125, .momentum = 0.9});
     take_steps(net, trainer, data, STEPS);
     int n;
     double *losses = recorded_numbers(one, "losses", &n), worst = 0;
@@ -137,7 +145,7 @@ static void run_figures(ls_session *s, const json_t *one)
 static void as_in_pytorch(void **state)
 {
     (void)state;
-    run_reference_cases("networks", 14, &(ls_options){.shard = BATCH}, run_figures);
+    run_reference_cases("networks", 18, &(ls_options){.shard = BATCH}, run_figures);
 }
 
 /* ---- Devices and ranks ---- */
@@ -147,7 +155,7 @@ static void train(ls_cluster *cluster, int devices, char digits[65])
     ls_session *s = ls_open(&(ls_options){.shard = 2, .cluster = cluster});
     ls_data *data = of->rows(s, &(ls_loader){.batch = 32, .shuffle = true});
     ls_module *net = started(s, test_cpus(devices), data);
-    ls_trainer *trainer = ls_trainer_new(net, LS_ADAMW, &(ls_optim){.lr = 0.003, .clip_norm = 1});
+    ls_trainer *trainer = new_trainer(net, LS_ADAMW, &(ls_optim){.lr = 0.003, .clip_norm = 1});
     take_steps(net, trainer, data, 3);
     assert_int_equal(ls_module_fingerprint(net, digits), LS_OK);
     assert_int_equal(ls_close(s), LS_OK);
@@ -204,7 +212,7 @@ static int write_for_others(const char *folder)
     ls_data *data = of->rows(s, &(ls_loader){.batch = EXAMPLE_ROWS});
     ls_module *net = of->network(s);
     ls_module_initialize(net, test_cpus(1), &(ls_init){.kind = LS_XAVIER, .like = data});
-    ls_trainer *trainer = ls_trainer_new(net, LS_ADAMW, &(ls_optim){.lr = 0.003});
+    ls_trainer *trainer = new_trainer(net, LS_ADAMW, &(ls_optim){.lr = 0.003});
     ls_batch b = {.n_inputs = 0};
     for (int i = 0; i < 5 && test_next(data, &b); i++) {
         ls_backward(of->loss(net, &b));

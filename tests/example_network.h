@@ -13,6 +13,7 @@ typedef struct example {
     ls_data *(*rows)(ls_session *s,
                      const ls_loader *loader); /* EXAMPLE_ROWS, as tests/reference/make_networks.py has them */
     ls_tensor *(*loss)(ls_module *net, const ls_batch *b);
+    void (*groups)(ls_trainer *trainer); /* of parameters with other rates; may be NULL */
 } example;
 
 /* Runs its cases; with a folder as the first argument it writes there the example's model, weights, inputs and outputs

@@ -21,7 +21,7 @@ import torch
 PROGRAMS = os.path.join(ROOT, "examples", "networks")
 sys.path.insert(0, PROGRAMS)
 SHAPES = {"mobilenet": (3, 32, 32), "unet": (1, 32, 32), "multilabel": (3, 24, 24), "lstm": (32, 2), "transformer": (64,),
-          "siamese": (1, 24, 24), "autoencoder": (576,)}
+          "siamese": (1, 24, 24), "autoencoder": (576,), "transfer": (3, 24, 24)}
 
 
 def check(name, shape, folder):
@@ -46,7 +46,7 @@ def check(name, shape, folder):
 def run(name, folder, program):
     """An epoch of PyTorch's program over a little."""
     path = os.path.join(folder, name + "_theirs.safetensors")
-    more = [os.path.join(ROOT, "LICENSE")] if name == "transformer" else []
+    more = {"transformer": [os.path.join(ROOT, "LICENSE")], "transfer": [os.path.join(folder, "marks.safetensors")]}.get(name, [])
     subprocess.run([sys.executable, "-B", os.path.join(PROGRAMS, name + ".py"), "1", "64", *more, path], check=True)
     print(f"  its own weights: fingerprint {lockstep(program, 'fingerprint', path).split()[-1][:16]}")
 

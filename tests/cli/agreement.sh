@@ -9,7 +9,7 @@ python=$(python3 "$root/bench/peers/venvs.py" "$peer" ${given:+"$given"}) ||
     none_run "no $peer; cmake -DLOCKSTEP_AGREEMENT_$(echo "$peer" | tr a-z A-Z)=PATH names a Python that has it"
 python3 "$here/make_data.py" "$work/data" 400 200 || exit 1
 mkdir "$work/more"
-for name in mobilenet unet multilabel lstm transformer siamese autoencoder; do
+for name in mobilenet unet multilabel lstm transformer siamese autoencoder transfer; do
     "$(dirname -- "$test_onnx")/test_$name" "$work/more" || exit 1
 done
 

@@ -199,6 +199,14 @@ network 'test acc( [01]\.[0-9]{3}){4}' multilabel 2 130
 network 'test acc [01]\.[0-9]{3}' lstm 2 500
 network 'test acc [01]\.[0-9]{3}' siamese 2 130
 network 'test loss 0\.[0-9]{5}' autoencoder 2 130
+example transfer 2 130 "$work/marks.safetensors" "$work/transfer.safetensors"
+prints 'epoch [12]: test acc [01]\.[0-9]{3}' 6
+says 'read 15 of 17 parameters
+kept, not in the file: pair.weight, pair.bias
+passed over, not in the network: mark.bias, mark.weight'
+for name in marks transfer; do
+    "$program" fingerprint "$work/$name.safetensors" >/dev/null || wrong "$called saved no $name that is read"
+done
 network 'test loss [0-9]\.[0-9]{3} a character' transformer 2 40 "$here/../../LICENSE"
 [ "$(sed '1,2d' "$work/out" | wc -c)" -gt 40 ] || wrong "$called wrote no text of its own"
 for file in "$work/none" /dev/null; do
