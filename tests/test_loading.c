@@ -113,8 +113,8 @@ static void names_with_a_prefix(void **state)
         ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
         ls_module_infer(net, ls_zeros(s, LS_SHAPE(1, 1, 28, 28)));
         assert_int_equal(ls_module_load(net, test_path("prefixed")), LS_BAD_FILE);
-        snprintf(expected, sizeof expected, "all names begin with '%s'; give that as ls_load_options.strip to leave it out",
-                 prefixes[i]);
+        snprintf(expected, sizeof expected,
+                 "all names begin with '%s'; give that as ls_load_options.strip to leave it out", prefixes[i]);
         assert_non_null(strstr(ls_message(s), expected));
         assert_true(ls_catch(s, LS_BAD_FILE));
         for (size_t n = 1; n < strlen(prefixes[i]); n++) { /* too little of it */

@@ -133,8 +133,8 @@ static ls_status refuse_prefix(const ls_safetensors *file, ls_context *context, 
     char shown[100];
     const int stripped = (int)ls_safetensors_stripped(file); /* too little of it: "mod" of "module." */
     snprintf(shown, sizeof shown, "%.*s", stripped + (int)prefix, ls_safetensors_at(file, 0)->name - stripped);
-    return ls_raise(context, LS_BAD_FILE, "%s: all names begin with '%s'; give that as ls_load_options.strip to leave it out", path,
-                    shown);
+    return ls_raise(context, LS_BAD_FILE,
+                    "%s: all names begin with '%s'; give that as ls_load_options.strip to leave it out", path, shown);
 }
 
 static ls_status refuse_missing(const ls_safetensors *file, ls_context *context, const char *path, const char *missing)
