@@ -100,7 +100,9 @@ static const row table[] = {
      "(default: none)",
      0, 0, NULL},
     {"ema-warmup", NULL, TRAIN, KIND_FLAG, AT(ema_warmup),
-     "decay by (1 + n)/(10 + n) after n updates while that is below\n--ema (default off)", 0, 0, NULL},
+     "begin with a smaller decay: after n updates it is\n(1 + n)/(10 + n), as long as this is below --ema (default "
+     "off)",
+     0, 0, NULL},
     {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
      "how much an epoch's last batch counts if it is smaller: mean, as\nmuch as a full batch; share, in proportion to "
      "its images\n(default mean)",
@@ -111,9 +113,8 @@ static const row table[] = {
      "cosine,\nlinear, exponential, one-cycle or warm-restarts (default\nconstant)",
      0, 0, schedule_choices},
     {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup),
-     "steps at the start, during which the learning rate rises to\n--lr (default 0). With one-cycle and without "
-     "this\noption: the "
-     "first 0.3 of the run",
+     "steps at the start, during which the learning rate rises to\n--lr (default 0; with one-cycle 0.3 of the run's "
+     "steps)",
      0, INT64_MAX, NULL},
     {"start-factor", "X", TRAIN, KIND_REAL, AT(start_factor),
      "where linear and one-cycle begin, as a factor of the learning\nrate (default 1; 0.04 with one-cycle)", 0, 0,
@@ -142,7 +143,7 @@ static const row table[] = {
     {"keep", "WHICH", TRAIN, KIND_CHOICE, AT(keep),
      "which weights the run ends with and saves: last, those of the\nlast epoch; best, those of the epoch with the "
      "best "
-     "accuracy on\nthe images of --validate, without which there is no best (default\nlast)",
+     "accuracy on\nthe images of --validate, which best needs (default last)",
      0, 0, keep_choices},
     {"patience", "N", TRAIN, KIND_COUNT, AT(patience),
      "end after N epochs without a better accuracy, on the images\nof --validate or else the test images (default: "

@@ -56,7 +56,7 @@ DEFAULTS = [
     ("ema-warmup", "default off", "ema_warmup", None),
     ("last-batch", "default mean", "last_batch", "mean"),
     ("schedule", "default constant", "schedule", "constant"),
-    ("warmup", "default 0", "warmup", 0),
+    ("warmup", "default 0; with one-cycle 0.3 of the run's steps", "warmup", 0),
     ("start-factor", "default 1; 0.04 with one-cycle", "start_factor", None),
     ("end-factor", "default 0; with one-cycle a ten-thousandth of --start-factor", "end_factor", None),
     ("period", "default 1", "period", None),
