@@ -284,8 +284,7 @@ ls_data *ls_data_open(ls_session *session, const char *name, ls_part part, const
 ls_data *ls_data_fashion_mnist(ls_session *session, ls_part part, const ls_loader *loader); /* "fashion-mnist" */
 
 /* Data from memory: images[rows][channels][height][width] as bytes (used as value/255), labels[rows] below `classes`.
- * Both are copied. labels NULL and 0 classes: there is no y before ls_data_set_labels or ls_data_set_targets
- * (lockstep_data.h) gives one. `loader->directory` is not used. */
+ * Both are copied. With labels NULL and 0 classes y comes of lockstep_data.h. `loader->directory` is not used. */
 ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const uint8_t *labels, int64_t rows,
                              int channels, int height, int width, int classes, const ls_loader *loader);
 
@@ -432,8 +431,8 @@ typedef struct ls_metrics {
 ls_status ls_module_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics);
 /* The share of right images; a loss that is not finite is LS_NOT_FINITE. */
 double ls_module_accuracy(ls_module *net, const ls_data *data);
-/* logits[rows][classes] in the data's file order. LS_NOT_FINITE names the first image with one that is NaN or
- * infinity. */
+/* logits[rows][classes] in the data's file order; `classes` is how many numbers the network makes of an image, in maps
+ * too. LS_NOT_FINITE names the first image with one that is NaN or infinity. */
 ls_status ls_module_predict(ls_module *net, const ls_data *data, float *logits, int classes);
 
 /* A stopwatch: laps of start and stop. */

@@ -33,10 +33,11 @@ ls_data *ls_data_from_floats(ls_session *session, const float *values, ls_shape 
 ls_status ls_data_set_labels(ls_data *data, const int32_t *labels, int64_t rows, int classes);
 
 /* A further input of a network that takes several: values[shape.dim[0]][...] of all images in file order, which are
- * copied. A batch has them in `inputs`, behind X, in the order of these calls; ls_module_evaluate, ls_module_predict
- * and the like hand all of them to the network (ls_module_forward_all in lockstep_nn.h). An augmentation changes X
- * alone. Before the first batch. LS_BAD_SHAPE unless shape.dim[0] is ls_data_rows; LS_BAD_ARGUMENT for a number that is
- * not finite, and where there would be more than LS_MAX_INPUTS. ls_data_hold_out takes them along. */
+ * copied; the shape of one number an image, such as a length, is (rows, 1). A batch has them in `inputs`, behind X, in
+ * the order of these calls; ls_module_evaluate, ls_module_predict and the like hand all of them to the network
+ * (ls_module_forward_all in lockstep_nn.h). An augmentation changes X alone. Before the first batch. LS_BAD_SHAPE
+ * unless shape.dim[0] is ls_data_rows; LS_BAD_ARGUMENT for a number that is not finite, and where there would be more
+ * than LS_MAX_INPUTS. ls_data_hold_out takes them along. */
 ls_status ls_data_add_input(ls_data *data, const float *values, ls_shape shape);
 
 /* Gives the images targets in place of labels: targets[shape.dim[0]][...] of all images in file order, which are

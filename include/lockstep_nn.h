@@ -197,10 +197,12 @@ ls_tensor *ls_max_pool2d(ls_tensor *x, const ls_pool *options);
 /* Of each map its mean: (images, channels, 1, 1). */
 ls_tensor *ls_global_avg_pool2d(ls_tensor *x);
 
-ls_tensor *ls_flatten(ls_tensor *x);                                      /* (images, channels * height * width) */
-ls_tensor *ls_softmax(ls_tensor *x);                                      /* over the features of (images, features) */
-ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width); /* as many numbers, in their C order */
-ls_tensor *ls_sum_each(ls_tensor *x);                                     /* over each image: (images) */
+ls_tensor *ls_flatten(ls_tensor *x); /* (images, channels * height * width) */
+ls_tensor *ls_softmax(ls_tensor *x); /* over the features of (images, features) */
+/* (images, channels, height, width): as many numbers of an image as before, in their C order. ls_mean_over takes away a
+ * dimension of 1. */
+ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width);
+ls_tensor *ls_sum_each(ls_tensor *x); /* over each image: (images) */
 ls_tensor *ls_mean_each(ls_tensor *x);
 /* The same numbers; no backward pass goes through here to what x was computed from. */
 ls_tensor *ls_detach(ls_tensor *x);
