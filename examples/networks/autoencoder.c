@@ -37,7 +37,7 @@ static ls_data *pictures(ls_session *s, int first, int rows, const ls_loader *lo
         uint8_t bytes[PLACES];
         paint(first + i, 1U << i % KINDS, 1, SIDE, bytes, NULL);
         for (int p = 0; p < PLACES; p++)
-            images[i * PLACES + p] = (float)bytes[p] / 255;
+            images[(size_t)i * PLACES + (size_t)p] = (float)bytes[p] / 255;
     }
     ls_data *data = ls_data_from_floats(s, images, LS_SHAPE(rows, PLACES), loader);
     ls_data_set_targets(data, images, LS_SHAPE(rows, PLACES));
