@@ -143,7 +143,7 @@ static const row table[] = {
     {"keep", "WHICH", TRAIN, KIND_CHOICE, AT(keep),
      "which weights the run ends with and saves: last, those of the\nlast epoch; best, those of the epoch with the "
      "best "
-     "accuracy on\nthe images of --validate, which best needs (default last)",
+     "accuracy on\nthe images of --validate. For best, --validate is required\n(default last)",
      0, 0, keep_choices},
     {"patience", "N", TRAIN, KIND_COUNT, AT(patience),
      "end after N epochs without a better accuracy, on the images\nof --validate or else the test images (default: "
@@ -189,8 +189,10 @@ static const row table[] = {
      "ranks (processes\nof mpirun) the weights are compared too (default never)",
      1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
-     "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights: "
-     "classes, to\ntake weights although their class names, or the order of\nthese, differ from the data's",
+     "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights "
+     "the "
+     "one name is\nclasses: weights are taken although their class names, or the\norder of these, differ from the "
+     "data's",
      0, 0, NULL},
     {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,
      "take weights although their class names, or the order of these,\ndiffer from the data's", 0, 0, NULL},
