@@ -69,7 +69,7 @@ static const row table[] = {
      NULL},
     {"steps", "N", BENCH, KIND_COUNT, AT(steps),
      "steps in each round, after two steps that warm up (default 40\nfor lenet, 2 for resnet18; with --profile 50 for "
-     "lenet, 4 for\nresnet18). There are several rounds, and with --profile one",
+     "lenet, 4 for\nresnet18). There are several rounds, but with --profile only\none",
      1, 1000000, NULL},
     {"seed", "N", TRAIN, KIND_SEED, AT(seed),
      "seed of all random numbers: first weights, order of images,\naugmentation (default 0)", 0, 0, NULL},
@@ -190,9 +190,9 @@ static const row table[] = {
      1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
      "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights "
-     "the "
-     "one name is\nclasses: weights are taken although their class names, or the\norder of these, differ from the "
-     "data's",
+     "only the name\n'classes' is allowed: the weights are then taken although their\nclass names, or the order of "
+     "these, "
+     "differ from the data's",
      0, 0, NULL},
     {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,
      "take weights although their class names, or the order of these,\ndiffer from the data's", 0, 0, NULL},
