@@ -44,6 +44,11 @@ void ls_release_one(ls_session *session, const ls_owned *entry)
     ls_release(&session->context, taken);
 }
 
+int ls_shard_images(const ls_session *session, int64_t rows)
+{
+    return rows < session->options.shard ? (rows ? (int)rows : 1) : session->options.shard;
+}
+
 void ls_release_owned(ls_session *session, const ls_owned *mark)
 {
     while (session->owned && session->owned != mark) {

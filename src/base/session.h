@@ -54,6 +54,9 @@ void ls_release_one(ls_session *session, const ls_owned *entry);
 /* Frees what was owned after `mark`, an earlier value of session->owned; NULL: everything. */
 void ls_release_owned(ls_session *session, const ls_owned *mark);
 
+/* The images of the largest shard of so many rows, at least 1. */
+int ls_shard_images(const ls_session *session, int64_t rows);
+
 /* Zeroed memory that lives as long as the session, whatever scope is open. */
 void *ls_session_alloc(ls_session *session, size_t count, size_t size, const char *what);
 void ls_release_kept(ls_session *session);

@@ -35,7 +35,7 @@ ls_status ls_trainer_memory_needed(ls_trainer *trainer, const ls_data *data, int
                    ? ls_status_of(session)
                    : ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_trainer_memory_needed: an argument is NULL");
     int64_t rows = data->rows < data->batch ? data->rows : data->batch;
-    int shard = rows < network->shard ? (int)rows : network->shard;
+    int shard = ls_shard_images(session, rows);
     const ls_plan *plan = ls_trainer_plan(trainer, data, shard);
     if (!plan)
         return ls_status_of(session);

@@ -125,7 +125,7 @@ static ls_array *given_to(const chain *c, const link *l)
 static ls_status make_part(chain *c, link *l, ls_trace *trace, int64_t rows, ls_tensor *dy)
 {
     ls_network *network = l->call->network;
-    const int images = ls_run_images(c->session, rows);
+    const int images = ls_shard_images(c->session, rows);
     ls_program *program = ls_network_program(trace, LS_WANT_PARAMETERS, dy != NULL, images);
     if (!program || ls_engine_reserve(network->engine, program->plan) != LS_OK ||
         ls_check_rows(network, program->plan, rows, c->function) != LS_OK)
@@ -235,7 +235,7 @@ static ls_status make_inputs(chain *c, const link *l, ls_trace *trace, ls_tensor
     }
     if (!wanted)
         return LS_OK;
-    const int images = ls_run_images(c->session, rows);
+    const int images = ls_shard_images(c->session, rows);
     ls_program *program = ls_network_program(trace, LS_WANT_INPUTS, dy != NULL, images);
     if (!program || !(wanted &= program->flowing) || ls_network_read(l->call) != LS_OK)
         return ls_status_of(c->session);

@@ -142,11 +142,6 @@ static ls_device place_of(const ls_tensor *tensor)
     return tensor->device.type == LS_HOST ? (ls_device){LS_CPU, 0} : tensor->device;
 }
 
-int ls_run_images(const ls_session *session, int64_t rows)
-{
-    return rows < session->options.shard ? (rows ? (int)rows : 1) : session->options.shard;
-}
-
 ls_array *ls_run_array(ls_task *task, ls_device device, size_t n)
 {
     ls_array *array = ls_array_on(task->session, device, n);
@@ -193,7 +188,7 @@ static ls_feed *feed_for(ls_trace *trace, ls_wanted wanted, const ls_tensor *roo
     ls_session *session = trace->session;
     const ls_backend *backend = stream->turn->executor->backend;
     int64_t rows = (root->fold ? root->in[0] : root)->shape.dim[0];
-    const int images = ls_run_images(session, rows);
+    const int images = ls_shard_images(session, rows);
     ls_program *program = trace->call ? ls_network_program(trace, wanted, dy != NULL, images)
                                       : ls_program_of(trace, wanted, dy != NULL, images, &backend, 1);
     if (!program || ls_turn_reserve(stream->turn, ls_plan_for(program->plan, backend)) != LS_OK)

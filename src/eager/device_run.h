@@ -34,9 +34,6 @@ ls_task *ls_run_task(ls_trace *trace, ls_wanted wanted, ls_tensor *root, ls_tens
 /* Has the task sum up the loss and the right images, for the root to show. */
 void ls_run_summarize(ls_device_run *run, ls_task *task, ls_tensor *root);
 
-/* The images of the largest shard of so many rows, at least 1. */
-int ls_run_images(const ls_session *session, int64_t rows);
-
 /* Whether the gradient of a tracked tensor that comes now is added to what is there. It is fresh from now on. */
 bool ls_run_adds(ls_tensor *tracked);
 /* Where the gradient of a tracked tensor goes; and of input k, from the run's output k. */

@@ -141,7 +141,6 @@ ls_status ls_end(void *object)
     if (!session || ls_context_is_parents(&session->context))
         return LS_BAD_ARGUMENT;
     ls_wait(session);
-    ls_scope_close(session, ls_scope_of_batch(session, object));
     if (!ls_end_owned(session, object))
         return ls_raise(&session->context, LS_BAD_ARGUMENT,
                         "ls_end: this is no data set, trainer, profile or folder of checkpoints of the session, or a "

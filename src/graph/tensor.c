@@ -223,6 +223,14 @@ void ls_scope_close(ls_session *session, int scope)
     }
 }
 
+int ls_scope_of_batch(const ls_session *session, const ls_data *batch)
+{
+    for (int i = session->tensors ? session->tensors->depth - 1 : -1; i > 0; i--)
+        if (session->tensors->scopes[i].batch == batch)
+            return i;
+    return -1;
+}
+
 /* Scopes that were opened when this was the youngest one owned no longer know it: it is about to go. */
 static void forget(ls_session *session, const ls_owned *entry)
 {
@@ -236,17 +244,10 @@ bool ls_end_owned(ls_session *session, const void *object)
     const ls_owned *entry = ls_owned_alone(session, object);
     if (!entry)
         return false;
+    ls_scope_close(session, ls_scope_of_batch(session, object)); /* where it is data */
     forget(session, entry);
     ls_release_one(session, entry);
     return true;
-}
-
-int ls_scope_of_batch(const ls_session *session, const ls_data *batch)
-{
-    for (int i = session->tensors ? session->tensors->depth - 1 : -1; i > 0; i--)
-        if (session->tensors->scopes[i].batch == batch)
-            return i;
-    return -1;
 }
 
 /* Takes a tensor out of the scope that has it; returns that scope's number, -1 where none has. */

@@ -154,7 +154,8 @@ void ls_tensors_forget(ls_session *session, const struct ls_network *network);
 int ls_scope_open(ls_session *session, const ls_data *batch);           /* -1 after a failure */
 int ls_scope_of_batch(const ls_session *session, const ls_data *batch); /* -1 where none is open */
 void ls_scope_close(ls_session *session, int scope);
-/* Frees what the session owns before its scope is left; false where it does not own it, or another object needs it. */
+/* Frees what the session owns before its scope is left, and ends the batch of data; false, and nothing is done, where
+ * the session does not own it, or another object needs it. */
 bool ls_end_owned(ls_session *session, const void *object);
 
 /* False with LS_STALE for a tensor of a network that is gone. */

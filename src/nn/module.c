@@ -137,8 +137,6 @@ static bool is_within(const ls_module *module, ls_module *whole, uint64_t walk)
     return found;
 }
 
-/* A module may have several places, all in one network, and known before its parameters are made: what came later would
- * be left out. */
 /* Whether the parameters of the module's network are made, which nothing can join or change from then on. */
 static bool is_defined(ls_module *module)
 {
@@ -146,6 +144,8 @@ static bool is_defined(ls_module *module)
     return root->defined && *root->defined;
 }
 
+/* A module may have several places, all in one network, and known before its parameters are made: what came later would
+ * be left out. */
 static ls_status check_place(ls_module *parent, const char *name, ls_module *child)
 {
     ls_context *context = &parent->session->context;

@@ -132,17 +132,15 @@ static bool raise_rank(const ls_step_job *step)
     return false;
 }
 
-/* The first parameter that trains of whose new values one is not finite, or else the first of the statistics. */
-static const char *not_finite(const ls_network *network, const float *weights, const float *state)
+/* The first of the parameters that train, or of the statistics, that has a value which is not finite; NULL: none. */
+static const char *not_finite(const ls_network *network, bool statistics, const float *values)
 {
-    for (int statistics = 0; statistics < 2; statistics++)
-        for (int i = 0; i < network->flat.n_views; i++) {
-            const ls_view *view = &network->flat.views[i];
-            const float *values = (statistics ? state : weights) + view->offset;
-            if ((statistics ? !view->trainable : ls_is_trained(view)) && !all_finite(values, view->numbers))
-                return view->name;
-        }
-    return "the gradient";
+    for (int i = 0; i < network->flat.n_views; i++) {
+        const ls_view *view = &network->flat.views[i];
+        if ((statistics ? !view->trainable : ls_is_trained(view)) && !all_finite(values + view->offset, view->numbers))
+            return view->name;
+    }
+    return NULL;
 }
 
 /* Names that, or what is not finite: the loss of a shard, or else what `not_finite` does. */
@@ -161,14 +159,17 @@ static void raise_broken(ls_step_job *step)
         }
     const int other = 1 - atomic_load(&network->current);
     float *next = network->weights[other];
-    if (step->update)
+    const char *name = NULL;
+    if (step->update) {
         network->master->type->memory.get(network->master, next, network->master_weights[other],
                                           network->flat.trainable * sizeof *next);
-    const char *name = step->update ? not_finite(network, next, network->state[other]) : "the gradient";
-    if (step->update)
+        name = not_finite(network, false, next);
+        if (!name)
+            name = not_finite(network, true, network->state[other]);
         atomic_store(&network->sound, LS_SOUND_CURRENT);
+    }
     ls_raise(context, LS_NOT_FINITE, "step %lld: the update of %s is not finite; a lower learning rate may help",
-             (long long)step->number + 1, name);
+             (long long)step->number + 1, name ? name : "the gradient");
 }
 
 void ls_step_decide(ls_step_job *step)
