@@ -69,14 +69,15 @@ static ls_trainer *new_trainer(ls_module *net, ls_optimizer kind, const ls_optim
     return trainer;
 }
 
-static void take_steps(ls_module *net, ls_trainer *trainer, ls_data *data, int steps)
+/* Returns the last batch. */
+static ls_batch take_steps(ls_module *net, ls_trainer *trainer, ls_data *data, int steps)
 {
-    ls_batch b;
+    ls_batch b = {.n_inputs = 0};
     for (int i = 0; i < steps && test_next(data, &b); i++) {
         ls_backward(of->loss(net, &b));
         ls_trainer_step(trainer);
     }
-    assert_done(ls_session_of(net));
+    return b;
 }
 
 /* ---- PyTorch's figures ---- */
@@ -118,6 +119,7 @@ static void run_figures(ls_session *s, const json_t *one)
     ls_trainer *trainer = adam ? new_trainer(net, LS_ADAMW, &(ls_optim){.lr = 0.003, .weight_decay = 0.01})
                                : new_trainer(net, LS_SGD, &(ls_optim){.lr = 0.03125, .momentum = 0.9});
     take_steps(net, trainer, data, STEPS);
+    assert_done(s);
     int n;
     double *losses = recorded_numbers(one, "losses", &n), worst = 0;
     assert_int_equal(n, STEPS);
@@ -157,6 +159,7 @@ static void train(ls_cluster *cluster, int devices, char digits[65])
     ls_module *net = started(s, test_cpus(devices), data);
     ls_trainer *trainer = new_trainer(net, LS_ADAMW, &(ls_optim){.lr = 0.003, .clip_norm = 1});
     take_steps(net, trainer, data, 3);
+    assert_done(s);
     assert_int_equal(ls_module_fingerprint(net, digits), LS_OK);
     assert_int_equal(ls_close(s), LS_OK);
 }
@@ -208,22 +211,19 @@ static void save(ls_session *s, ls_tensor *tensor, const char *path)
  * rows of numbers. */
 static int write_for_others(const char *folder)
 {
+    static const char *const inputs[LS_MAX_INPUTS] = {"_in.npy", "_in1.npy", "_in2.npy", "_in3.npy"};
     ls_session *s = ls_open(NULL);
     ls_data *data = of->rows(s, &(ls_loader){.batch = EXAMPLE_ROWS});
     ls_module *net = of->network(s);
     ls_module_initialize(net, test_cpus(1), &(ls_init){.kind = LS_XAVIER, .like = data});
     ls_trainer *trainer = new_trainer(net, LS_ADAMW, &(ls_optim){.lr = 0.003});
-    ls_batch b = {.n_inputs = 0};
-    for (int i = 0; i < 5 && test_next(data, &b); i++) {
-        ls_backward(of->loss(net, &b));
-        ls_trainer_step(trainer);
-    }
+    const ls_batch b = take_steps(net, trainer, data, 5);
 #if LOCKSTEP_HAVE_PROTOBUF_C
     ls_module_export_onnx(net, in_folder(folder, ".onnx"));
 #endif
     ls_module_save(net, in_folder(folder, ".safetensors"));
     for (int i = 0; i < b.n_inputs; i++)
-        save(s, b.inputs[i], in_folder(folder, i ? "_in1.npy" : "_in.npy"));
+        save(s, b.inputs[i], in_folder(folder, inputs[i]));
     save(s, ls_module_infer_all(net, b.inputs, b.n_inputs), in_folder(folder, "_out.npy"));
     if (ls_failed(s))
         fprintf(stderr, "%s: %s\n", of->name, ls_message(s));

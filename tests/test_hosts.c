@@ -193,40 +193,53 @@ static void broken_rank(ls_cluster *cluster, int number, void *user)
     ls_close(s);
 }
 
+/* A rank that has taken no step yet, and its first batch. */
+typedef struct small {
+    ls_session *s;
+    ls_module *net;
+    ls_trainer *trainer;
+    ls_batch b;
+} small;
+
+static small begin_small(ls_cluster *cluster, const ls_optim *how)
+{
+    const plan p = {.batch = 24, .rows = 48};
+    small t = {.s = ls_open(&(ls_options){.shard = 4, .cluster = cluster})};
+    ls_data *data = small_data(t.s, &p);
+    t.net = small_net(t.s, NARROW);
+    ls_module_initialize(t.net, ls_parse_devices(t.s, "cpu:0"), &(ls_init){.like = data});
+    t.trainer = ls_trainer_new(t.net, LS_SGD, how);
+    assert_true(ls_data_next(data, &t.b));
+    return t;
+}
+
 /* The last rank sets another rate: all are told, and keep the weights from before. */
 static void other_rate(ls_cluster *cluster, int number, void *user)
 {
     const int last = ((rank *)user + number)->plan->ranks - 1;
-    const plan p = {.batch = 24, .rows = 48};
-    ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster});
-    ls_data *data = small_data(s, &p);
-    ls_module *net = small_net(s, NARROW);
-    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
-    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
-    ls_batch b;
-    assert_true(ls_data_next(data, &b));
-    test_step(net, trainer, &b);
-    assert_int_equal(ls_wait(s), LS_OK);
-    const uint64_t sum = ls_module_checksum(net);
+    small t = begin_small(cluster, &(ls_optim){.lr = 0.1});
+    test_step(t.net, t.trainer, &t.b);
+    assert_int_equal(ls_wait(t.s), LS_OK);
+    const uint64_t sum = ls_module_checksum(t.net);
     float gradient[CLASSES];
-    assert_int_equal(ls_trainer_set_lr(trainer, number == last ? 0.0500001 : 0.05), LS_OK);
-    ls_backward(test_losses(net, &b));
-    assert_int_equal(test_read_gradient(net, "fc2.bias", gradient, CLASSES), LS_OK); /* no rate is in it */
-    assert_int_equal(ls_trainer_step(trainer), LS_OK);
-    assert_int_equal(ls_wait(s), LS_DIFFERS);
+    assert_int_equal(ls_trainer_set_lr(t.trainer, number == last ? 0.0500001 : 0.05), LS_OK);
+    ls_backward(test_losses(t.net, &t.b));
+    assert_int_equal(test_read_gradient(t.net, "fc2.bias", gradient, CLASSES), LS_OK); /* no rate is in it */
+    assert_int_equal(ls_trainer_step(t.trainer), LS_OK);
+    assert_int_equal(ls_wait(t.s), LS_DIFFERS);
     char words[256];
     snprintf(words, sizeof words,
              "step 2: rank %d on host %s has another learning rate or other options of the trainer than rank 0; give "
              "all ranks the same",
              last, ls_cluster_host(cluster, last));
-    assert_string_equal(ls_message(s), words);
-    assert_true(ls_failed_together(s) && ls_catch(s, LS_DIFFERS));
-    assert_true(ls_module_checksum(net) == sum);
-    assert_int_equal(ls_trainer_set_lr(trainer, 0.05), LS_OK);
-    test_step(net, trainer, &b);
-    assert_int_equal(ls_wait(s), LS_OK);
-    assert_true(ls_module_checksum(net) != sum);
-    ls_close(s);
+    assert_string_equal(ls_message(t.s), words);
+    assert_true(ls_failed_together(t.s) && ls_catch(t.s, LS_DIFFERS));
+    assert_true(ls_module_checksum(t.net) == sum);
+    assert_int_equal(ls_trainer_set_lr(t.trainer, 0.05), LS_OK);
+    test_step(t.net, t.trainer, &t.b);
+    assert_int_equal(ls_wait(t.s), LS_OK);
+    assert_true(ls_module_checksum(t.net) != sum);
+    ls_close(t.s);
 }
 
 /* A single weight has a new value that is none, which one rank alone updates; all others' values are fine. */
@@ -257,20 +270,12 @@ static void overflowing_rank(ls_cluster *cluster, int number, void *user)
 static void other_decay(ls_cluster *cluster, int number, void *user)
 {
     (void)user;
-    const plan p = {.batch = 24, .rows = 48};
-    ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster});
-    ls_data *data = small_data(s, &p);
-    ls_module *net = small_net(s, NARROW);
-    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
-    ls_trainer *trainer =
-        ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .weight_decay = number == 1 ? 0.25 : 0.125});
-    ls_trainer_set_group(trainer, "*", &(ls_param_group){.vectors = true, .no_decay = true});
-    ls_batch b;
-    assert_true(ls_data_next(data, &b));
-    test_step(net, trainer, &b);
-    assert_int_equal(ls_wait(s), LS_DIFFERS);
-    assert_non_null(strstr(ls_message(s), "step 1: rank 1 on host "));
-    ls_close(s);
+    small t = begin_small(cluster, &(ls_optim){.lr = 0.1, .weight_decay = number == 1 ? 0.25 : 0.125});
+    ls_trainer_set_group(t.trainer, "*", &(ls_param_group){.vectors = true, .no_decay = true});
+    test_step(t.net, t.trainer, &t.b);
+    assert_int_equal(ls_wait(t.s), LS_DIFFERS);
+    assert_non_null(strstr(ls_message(t.s), "step 1: rank 1 on host "));
+    ls_close(t.s);
 }
 
 static atomic_bool is_known; /* that rank 0 waits */
@@ -279,27 +284,20 @@ static atomic_bool is_known; /* that rank 0 waits */
 static void measured_rank(ls_cluster *cluster, int number, void *user)
 {
     (void)user;
-    const plan p = {.batch = 24, .rows = 48};
-    ls_session *s = ls_open(&(ls_options){.shard = 4, .cluster = cluster});
-    ls_data *data = small_data(s, &p);
-    ls_module *net = small_net(s, NARROW);
-    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), &(ls_init){.like = data});
-    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
-    ls_batch b;
-    assert_true(ls_data_next(data, &b));
-    test_step(net, trainer, &b);
-    assert_int_equal(ls_wait(s), LS_OK);
-    ls_profile *profile = ls_profile_start(trainer, 1000);
+    small t = begin_small(cluster, &(ls_optim){.lr = 0.1});
+    test_step(t.net, t.trainer, &t.b);
+    assert_int_equal(ls_wait(t.s), LS_OK);
+    ls_profile *profile = ls_profile_start(t.trainer, 1000);
     if (number == 0)
-        test_step(net, trainer, &b);
+        test_step(t.net, t.trainer, &t.b);
     for (int i = 0; i < 2000 && !atomic_load(&is_known); i++) {
         nanosleep(&(struct timespec){0, 1000000}, NULL);
         if (number == 0 && atomic_load(&cluster->waiting))
             atomic_store(&is_known, true);
     }
     if (number)
-        test_step(net, trainer, &b);
-    assert_int_equal(ls_wait(s), LS_OK);
+        test_step(t.net, t.trainer, &t.b);
+    assert_int_equal(ls_wait(t.s), LS_OK);
     assert_int_equal(ls_profile_stop(profile), LS_OK);
     int given = 0, reduced = 0;
     double waited = 0;
@@ -312,7 +310,7 @@ static void measured_rank(ls_cluster *cluster, int number, void *user)
     }
     if (number == 0 && !(atomic_load(&is_known) && waited > 0 && given && reduced))
         fail_msg("%d, %g s, %d given, %d reduced", atomic_load(&is_known), waited, given, reduced);
-    assert_int_equal(ls_close(s), LS_OK);
+    assert_int_equal(ls_close(t.s), LS_OK);
 }
 
 /* ---- Tests ---- */

@@ -20,24 +20,21 @@ import torch
 
 PROGRAMS = os.path.join(ROOT, "examples", "networks")
 sys.path.insert(0, PROGRAMS)
-SHAPES = {"mobilenet": (3, 32, 32), "unet": (1, 32, 32), "multilabel": (3, 24, 24), "lstm": (32, 2), "transformer": (64,),
-          "siamese": (1, 24, 24), "autoencoder": (576,), "transfer": (3, 24, 24)}
+PICTURE = ((1, 24, 24), torch.float32)
+# Of each input the shape of a row, and what PyTorch's network takes it as.
+INPUTS = {"mobilenet": [((3, 32, 32), torch.float32)], "unet": [((1, 32, 32), torch.float32)], "multilabel": [((3, 24, 24), torch.float32)],
+          "lstm": [((32, 2), torch.float32), ((), torch.int64)], "transformer": [((64,), torch.int64)], "siamese": [PICTURE, PICTURE],
+          "autoencoder": [((576,), torch.float32)], "transfer": [((3, 24, 24), torch.float32)]}
 
 
-def check(name, shape, folder):
+def check(name, wanted, folder):
     path = os.path.join(folder, name)
     net = importlib.import_module(name).Network().eval()
     missing, more = net.load_state_dict(load_file(path + ".safetensors"), strict=False)
     missing = [key for key in missing if not key.endswith("num_batches_tracked")]
     if missing or more:
         sys.exit(f"{name}: not in the file: {missing}, not in the network: {more}")
-    inputs = [torch.from_numpy(np.load(path + "_in.npy")).reshape(-1, *shape)]
-    if name == "lstm":
-        inputs.append(torch.from_numpy(np.load(path + "_in1.npy")).flatten().long())
-    if name == "transformer":
-        inputs[0] = inputs[0].long()
-    if name == "siamese":
-        inputs.append(torch.from_numpy(np.load(path + "_in1.npy")).reshape(-1, *shape))
+    inputs = [torch.from_numpy(np.load(f"{path}_in{i or ''}.npy")).reshape(-1, *shape).to(kind) for i, (shape, kind) in enumerate(wanted)]
     with torch.no_grad():
         theirs = net(*inputs).flatten(1).numpy()
     return compare(f"PyTorch {torch.__version__}", np.load(path + "_out.npy"), theirs, 1e-5)
@@ -57,9 +54,9 @@ def main():
     p.add_argument("folder")
     a = p.parse_args()
     results = []
-    for name, shape in SHAPES.items():
+    for name, wanted in INPUTS.items():
         print(name, flush=True)
-        results.append(check(name, shape, a.folder))
+        results.append(check(name, wanted, a.folder))
         run(name, a.folder, a.lockstep)
     return verdict(all(results))
 

@@ -3,15 +3,10 @@
 # pip builds the package around this build's library, and installs what notebooks need into build/peers where PYTHON has it not.
 # notebooks.sh PROGRAM short|long|whole [PYTHON]; whole is the book's ten epochs of ResNet-18 too, some hours.
 . "$(dirname -- "$0")/common.sh"
-root=$(readlink -f "$here/../..")
-build=$(CDPATH='' cd -- "$(dirname -- "$program")" && pwd -P)
-size=$2 given=${3-}
-needs 'weights files' fingerprints
-python=$(python3 "$root/bench/peers/venvs.py" notebooks ${given:+"$given"}) ||
-    none_run "no nbclient, ipykernel or matplotlib; cmake -DLOCKSTEP_NOTEBOOKS_PYTHON=PATH names a Python that has them, and cffi, scikit-build-core and numpy"
-"$python" -m pip install --quiet --no-deps --no-build-isolation --no-index --disable-pip-version-check --target "$work/site" \
-    -C build-dir="$work/build" -C "cmake.define.LOCKSTEP_BUILT=$build" "$root" || exit 1
-PYTHONPATH=$work/site
+. "$here/python_package.sh"
+size=$2
+package_python notebooks "${3-}" \
+    "no nbclient, ipykernel or matplotlib; cmake -DLOCKSTEP_NOTEBOOKS_PYTHON=PATH names a Python that has them, and cffi, scikit-build-core and numpy"
 
 # notebook NAME EPOCHS IMAGES FINGERPRINTS: so many different ones; IMAGES 0: all.
 notebook() {
