@@ -12,6 +12,7 @@
 #include <math.h>
 #include <pthread.h>
 
+#include "diag/profile.h"
 #include "tensors.h"
 #include "training.h"
 
@@ -434,6 +435,29 @@ static void old_spans_give_way(void **state)
     assert_int_equal(ls_close(t.s), LS_OK);
 }
 
+/* Of three steps the list of a worker has room for the last two. The worker was still ending the first one when the
+ * second began. */
+static void a_state_between_two_steps_is_cut(void **state)
+{
+    (void)state;
+    ls_kept_span of_worker[4], of_steps[3], of_checkpoints[1];
+    ls_spans lists[] = {
+        {.at = of_worker, .capacity = 4}, {.at = of_steps, .capacity = 3}, {.at = of_checkpoints, .capacity = 1}};
+    static const ls_span_kind states[] = {LS_SPAN_WAIT, LS_SPAN_SHARD, LS_SPAN_REDUCE, LS_SPAN_HELP, LS_SPAN_SHARD};
+    static const double ends[] = {0.5, 1, 3, 4, 6};
+    for (int i = 0; i < 5; i++)
+        ls_spans_add(&lists[0], states[i], i, i ? ends[i - 1] : 0, ends[i]);
+    for (int i = 0; i < 3; i++)
+        ls_spans_add(&lists[1], LS_SPAN_STEP, -1, 2 * i, 2 * i + 2);
+    ls_profile profile = {.n_workers = 1, .n_lists = 3, .spans = lists, .latest = 6, .sum.steps = 3};
+    ls_profile_arrange_spans(&profile);
+    assert_int_equal(profile.sum.dropped, 1);
+    assert_int_equal(lists[0].added, 3);
+    assert_true(of_worker[0].kind == LS_SPAN_REDUCE && of_worker[0].begin == 2 && of_worker[0].end == 3);
+    assert_true(of_worker[1].kind == LS_SPAN_HELP && of_worker[1].begin == 3);
+    assert_true(of_worker[2].kind == LS_SPAN_SHARD && of_worker[2].begin == 4 && of_worker[2].end == 6);
+}
+
 static void devices_tell_their_times(void **state)
 {
     (void)state;
@@ -601,7 +625,7 @@ int main(void)
         cmocka_unit_test(what_a_core_can_do),          cmocka_unit_test(spans_nest_and_fill_the_steps),
         cmocka_unit_test(old_spans_give_way),          cmocka_unit_test(devices_tell_their_times),
         cmocka_unit_test(plans_are_told_apart),        cmocka_unit_test(trainers_end),
-        cmocka_unit_test(sums_in_a_shard_have_an_end),
+        cmocka_unit_test(sums_in_a_shard_have_an_end), cmocka_unit_test(a_state_between_two_steps_is_cut),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }

@@ -51,13 +51,20 @@ static bool put_in_order(ls_spans *list)
     return true;
 }
 
-/* What began before goes; a time in which a worker waited is cut. */
+/* Of a worker's states those that do not belong to one step: who ends a step, or helps at its end, may still be at it
+ * when others have begun the next one. */
+static bool may_be_cut(const ls_kept_span *span)
+{
+    return span->kind <= LS_SPAN_REDUCE && span->kind != LS_SPAN_SHARD && span->kind != LS_SPAN_EVALUATE;
+}
+
+/* What began before goes, or is cut. */
 static void cut_before(ls_spans *list, double from)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < list->added; i++) {
         ls_kept_span span = list->at[i];
-        if (span.begin < from && (span.kind > LS_SPAN_WAIT_RANKS || span.end <= from))
+        if (span.begin < from && (span.end <= from || !may_be_cut(&span)))
             continue;
         span.begin = fmax(span.begin, from);
         list->at[kept++] = span;
