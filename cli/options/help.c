@@ -40,8 +40,8 @@ static const page pages[] = {
      "  lockstep predict --weights lenet.safetensors shoe.png bag.jpg\n"
      "  lockstep predict --weights lenet.safetensors --out logits.npy --limit-test 100\n"},
     {COMMAND_EXPORT, "export", "lockstep export --onnx FILE --weights FILE [options]",
-     "Writes a network with its trained weights as an ONNX model, for onnxruntime and other programs. Its 'input'\n"
-     "takes any number of images with values from 0 to 1. Its 'output' is the logits.",
+     "Writes a network with its trained weights as an ONNX model, for onnxruntime and other programs. The model's\n"
+     "'input' takes any number of images with values from 0 to 1. Its 'output' is the logits.",
      "Example:\n  lockstep export --onnx lenet.onnx --weights lenet.safetensors\n"},
     {COMMAND_FETCH, "data fetch", "lockstep data fetch [options]",
      "Downloads the four files of Fashion-MNIST and verifies their SHA-256 sums.",
@@ -59,12 +59,12 @@ static const page pages[] = {
      "Measures training on random images: the images per second on 1, 2, ... devices, with a forecast for more. With\n"
      "--profile it shows where the time of a step on all devices goes.",
      "The profile lists the operations of a step, the longest first. For each it gives the time, added up over all\n"
-     "cores, and its share of the step. It gives two speeds of a core: GFLOP/s, and GB/s from and to memory. Each\n"
-     "is the mean over all cores. Beside each stands its per cent of a core's peak. The peak is\n"
-     "measured on all cores at the same time, and is the mean over them. GFLOP/s are counted as if every\n"
-     "convolution were direct. Winograd makes only a sixth to three fifths of those multiplications, so its figure\n"
-     "may pass 100 %. GB/s may pass 100 % too, where operands come from a cache. Computing is measured in\n"
-     "processor time. The time of other programs is a line of its own.\n"
+     "cores, and its share of the step. It also gives two speeds of a core for each operation: GFLOP/s, and GB/s\n"
+     "from and to memory. Each speed is the mean over all cores. Beside the speed stands how many per cent of a\n"
+     "core's peak it is. The peak is measured on all cores at the same time, and is the mean over them. GFLOP/s are\n"
+     "counted as if every convolution were direct. Winograd makes only a sixth to three fifths of those\n"
+     "multiplications, so its figure may pass 100 %. GB/s may pass 100 % too, where operands come from a cache.\n"
+     "Computing is measured in processor time. The time of other programs is a line of its own.\n"
      "\n"
      "Examples:\n"
      "  lockstep bench\n"
@@ -72,7 +72,8 @@ static const page pages[] = {
      "  lockstep bench --profile --model lenet --steps 200 --json profile.json\n"},
     {COMMAND_DOCTOR, "doctor", "lockstep doctor [options]",
      "Checks this machine before a long run: free cores, enough memory, devices that compute and copy correctly, MPIs\n"
-     "that can be loaded, and complete data files. Under mpirun it checks every rank.",
+     "that can be loaded, and complete data files. The options are those of the run that is planned. Under mpirun it\n"
+     "checks every rank.",
      "What passes is printed on stdout, a line each. A fault is a line on stderr that says what to do. The status is "
      "0\n"
      "without faults, else 1.\n"
@@ -82,10 +83,9 @@ static const page pages[] = {
      "  lockstep doctor --model resnet18 --batch 1024 --checkpoint kept\n"
      "  mpirun -n 4 lockstep doctor\n"},
     {COMMAND_PLAIN, "this command", "lockstep devices\n       lockstep fingerprint FILE",
-     "devices lists the devices of this machine.\n"
-     "fingerprint prints the fingerprint of a weights file. It is the SHA-256 over the file's tensors, in the\n"
-     "order of their names, which are compared byte by byte. For each tensor it takes the name, a zero byte, and\n"
-     "the values as little-endian float32.",
+     "'lockstep devices' lists the devices of this machine. 'lockstep fingerprint' prints the fingerprint of a\n"
+     "weights file. This is the SHA-256 over the file's tensors, sorted by the bytes of their names. For each tensor\n"
+     "the hash covers the name, a zero byte, and the values as little-endian float32.",
      "Example:\n  lockstep fingerprint lenet.safetensors\n"},
 };
 

@@ -29,11 +29,13 @@ static const row table[] = {
      "which\nPyTorch's wrappers add",
      0, 0, NULL},
     {"weights-skip", "NAMES", TRAIN, KIND_LIST, AT(weights_skip),
-     "do not read these parameters from the weights file; * is any\ntext, as in 'fc.*', the last layer of resnet18; "
-     "several with\ncommas (default: read all)",
+     "do not read these parameters from the weights file. NAMES are\nseparated by commas; * stands for any text: "
+     "'fc.*' is the last\n"
+     "layer of resnet18 (default: read all)",
      0, 0, NULL},
     {"freeze", "NAMES", TRAIN, KIND_LIST, AT(freeze),
-     "do not train these parameters; * is any text, as in\n'resnet_block2.*'; several with commas (default: train all)",
+     "do not train these parameters. NAMES are separated by commas; *\nstands for any text, as in 'resnet_block2.*' "
+     "(default: train all)",
      0, 0, NULL},
     {"out", "FILE", COMMAND_PREDICT | LOCAL, KIND_TEXT, AT(out),
      "write the logits to this file (NumPy's .npy);\nneeded where no picture is named", 0, 0, NULL},
@@ -52,24 +54,26 @@ static const row table[] = {
      "folder of the data set's files (default: $LOCKSTEP_DATA, else\nthe system's data folder, else the user's cache)",
      0, 0, NULL},
     {"devices", "LIST", RUNS | BENCH | DOCTOR | LOCAL, KIND_TEXT, AT(devices),
-     "such as cpu:0,cpu:1, cpu:0-15, cuda:0, or cuda:0x2 (card 0\ntwice, as two devices) (default: every GPU; where "
-     "there is\nnone, every core, within the CPU quota)",
+     "such as 'cpu:0,cpu:1', 'cpu:0-15', 'cuda:0', or 'cuda:0x2'\n(card 0 twice, as two devices) (default: every GPU; "
+     "where there\n"
+     "is none, every core, within the CPU quota)",
      0, 0, NULL},
     {"batch", "N", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(batch), "images in a step, over all devices (default 256)", 1,
      INT_MAX, NULL},
     {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
      "images in a shard, the unit of work (default 64; 256 in tf32 and bf16)", 1, MOST_SHARD, NULL},
     {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_CHOICE, AT(bn),
-     "the images over which BatchNorm computes mean and variance in\ntraining: shard, those of a shard; sync, all "
-     "those "
-     "of the batch\n(default shard)",
+     "the images over which BatchNorm computes mean and variance in\ntraining: with 'shard' the images of one shard, "
+     "with 'sync' all\n"
+     "images of the batch (default shard)",
      0, 0, bn_choices},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
-    {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, unless the epochs end before", 1, INT64_MAX,
-     NULL},
+    {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, or after --epochs if that is sooner", 1,
+     INT64_MAX, NULL},
     {"steps", "N", BENCH, KIND_COUNT, AT(steps),
-     "steps in each round, after two steps that warm up (default 40\nfor lenet, 2 for resnet18; with --profile 50 for "
-     "lenet, 4 for\nresnet18). There are several rounds, but with --profile only\none",
+     "steps in each round, after two steps that warm up (default 40\nfor lenet and 2 for resnet18; 50 and 4 with "
+     "--profile). There\n"
+     "are several rounds, but with --profile only one",
      1, 1000000, NULL},
     {"seed", "N", TRAIN, KIND_SEED, AT(seed),
      "seed of all random numbers: first weights, order of images,\naugmentation (default 0)", 0, 0, NULL},
@@ -90,7 +94,8 @@ static const row table[] = {
     {"weight-decay", "X", TRAIN, KIND_REAL, AT(weight_decay),
      "pulls all weights towards 0 (default 0; 0.01 with adamw)", 0, 0, NULL},
     {"no-decay", NULL, TRAIN, KIND_FLAG, AT(no_decay),
-     "pull neither biases nor BatchNorm's weights towards 0\n(default: all weights)", 0, 0, NULL},
+     "leave biases and BatchNorm's weights out of --weight-decay\n(default: it pulls all weights towards 0)", 0, 0,
+     NULL},
     {"clip-norm", "X", TRAIN, KIND_REAL, AT(clip_norm),
      "when the norm of the whole gradient is above X, scale the\ngradient to norm X (default: never)", 0, 0, NULL},
     {"ema", "X", TRAIN | DOCTOR, KIND_REAL, AT(ema),
@@ -104,13 +109,14 @@ static const row table[] = {
      "off)",
      0, 0, NULL},
     {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
-     "how much an epoch's last batch counts if it is smaller: mean, as\nmuch as a full batch; share, in proportion to "
-     "its images\n(default mean)",
+     "how much an epoch's last batch counts if it is not full: with\n'mean' as much as a full batch, with 'share' in "
+     "proportion to its\n"
+     "images (default mean)",
      0, 0, last_batch_choices},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
-     "how the learning rate changes in the run: constant, step (a\ntenth after half, a hundredth after three "
-     "quarters), "
-     "cosine,\nlinear, exponential, one-cycle or warm-restarts (default\nconstant)",
+     "how the learning rate changes in the run: constant, step (a\ntenth of --lr after half of the run, a hundredth "
+     "after three\n"
+     "quarters), cosine, linear, exponential, one-cycle or\nwarm-restarts (default constant)",
      0, 0, schedule_choices},
     {"warmup", "STEPS", TRAIN, KIND_COUNT, AT(warmup),
      "steps at the start, during which the learning rate rises to\n--lr (default 0; with one-cycle 0.3 of the run's "
@@ -124,10 +130,11 @@ static const row table[] = {
      "one-cycle a\nten-thousandth of --start-factor)",
      0, 0, NULL},
     {"gamma", "X", TRAIN, KIND_REAL, AT(gamma),
-     "with exponential, which requires it: the learning rate is\nmultiplied by X after each --period", 0, 0, NULL},
+     "needed with --schedule exponential: the learning rate is\nmultiplied by X after each --period", 0, 0, NULL},
     {"period", "STEPS", TRAIN, KIND_COUNT, AT(period),
-     "number of steps. With exponential: from one fall of the rate to\nthe next (default 1). With warm-restarts, which "
-     "requires it:\nuntil the first restart. An epoch has one step for each batch:\n235 with 60,000 images and --batch "
+     "with exponential: the steps from one fall of the rate to the\nnext (default 1). With warm-restarts: the steps "
+     "until the first\n"
+     "restart; needed there. An epoch has one step for each batch:\n235 with 60,000 images and --batch "
      "256",
      1, INT64_MAX, NULL},
     {"period-factor", "N", TRAIN, KIND_COUNT, AT(period_factor),
@@ -141,9 +148,9 @@ static const row table[] = {
      "is measured on\nthem. The seed determines which ones (default: none)",
      0, 0, NULL},
     {"keep", "WHICH", TRAIN, KIND_CHOICE, AT(keep),
-     "which weights the run ends with and saves: last, those of the\nlast epoch; best, those of the epoch with the "
-     "best "
-     "accuracy on\nthe images of --validate. For best, --validate is required\n(default last)",
+     "which weights the run ends with and saves: with 'last' those of\nthe last epoch, with 'best' those of the epoch "
+     "with the best\n"
+     "accuracy on the images of --validate. For best, --validate is\nrequired (default last)",
      0, 0, keep_choices},
     {"patience", "N", TRAIN, KIND_COUNT, AT(patience),
      "end after N epochs without a better accuracy, on the images\nof --validate or else the test images (default: "
@@ -190,12 +197,11 @@ static const row table[] = {
      1, INT64_MAX, NULL},
     {"allow-changed", "NAME", TRAIN | LOCAL, KIND_NAMES, 0,
      "with --resume: settings that may differ from the checkpoint's,\nsuch as lr; several with commas. With --weights "
-     "only the name\n'classes' is allowed: the weights are then taken although their\nclass names, or the order of "
-     "these, "
-     "differ from the data's",
+     "only the name\n'classes' is allowed: the weights are then taken even if their\nclass names, or the order of "
+     "the names, differ from the data's",
      0, 0, NULL},
     {"allow-changed", "classes", COMMAND_EVAL | COMMAND_PREDICT | LOCAL, KIND_NAMES, 0,
-     "take weights although their class names, or the order of these,\ndiffer from the data's", 0, 0, NULL},
+     "take the weights even if their class names, or the order of the\nnames, differ from the data's", 0, 0, NULL},
     {"log", "FILE", TRAIN | LOCAL, KIND_TEXT, AT(log),
      "write a log of the run, in JSON lines; with --resume the old\nlog is cut back to the checkpoint and continued "
      "from there",
@@ -213,19 +219,20 @@ static const row table[] = {
      NULL},
     {"to", "DIR", COMMAND_FETCH, KIND_TEXT, AT(to), "folder for the files (default: the user's cache)", 0, 0, NULL},
     {"timeout", "SECONDS", RUNS | DOCTOR | LOCAL, KIND_COUNT, AT(timeout),
-     "end when a rank or a device makes no progress for SECONDS,\nand name it (default 300 with several ranks, else "
-     "never)",
+     "end when a rank (a process of mpirun) or a device makes no\nprogress for SECONDS, and name it (default 300 with "
+     "several\n"
+     "ranks, else never)",
      1, 1000000, NULL},
     {"balance", NULL, TRAIN, KIND_FLAG, AT(balance),
      "with several ranks: give each as many shards as suit its\nspeed, measured at the first steps (default: the same "
      "number\nto each rank)",
      0, 0, NULL},
     {"in-flight", "N", RUNS | BENCH | LOCAL, KIND_COUNT, AT(in_flight),
-     "shards that a GPU computes at the same time; it changes the\nspeed, not the bits (default: up to 4, by its "
-     "memory)",
+     "shards that a GPU computes at the same time; N changes the\nspeed, not the bits (default: up to 4, as the GPU's "
+     "memory allows)",
      1, 4, NULL},
     {"host-sums", NULL, TRAIN, KIND_FLAG, AT(host_sums),
-     "with several ranks: GPUs exchange gradients through the hosts\n(default: by NCCL, where it is there)", 0, 0,
+     "with several ranks: GPUs exchange gradients through the hosts\n(default: by NCCL, if it is installed)", 0, 0,
      NULL},
     {"quiet", NULL, RUNS | DOCTOR | EXPORT | LOCAL, KIND_FLAG, AT(quiet), "print results and errors only", 0, 0, NULL},
     {"help", NULL, EVERY, KIND_HELP, 0, "print this text", 0, 0, NULL},

@@ -50,7 +50,7 @@ DEFAULTS = [
     ("beta2", "default 0.999", "beta2", 0.999),
     ("eps", "default 1e-8", "eps", 1e-8),
     ("weight-decay", "default 0; 0.01 with adamw", "weight_decay", 0),
-    ("no-decay", "default: all weights", "no_decay", False),
+    ("no-decay", "default: it pulls all weights towards 0", "no_decay", False),
     ("clip-norm", "default: never", "clip_norm", None),
     ("ema", "default: none", "ema", None),
     ("ema-warmup", "default off", "ema_warmup", None),
@@ -78,8 +78,8 @@ DEFAULTS = [
     ("verify", "default never", "verify", 0),
     ("timeout", "default 300 with several ranks, else never", "timeout", 0),
     ("balance", "default: the same number to each rank", "balance", False),
-    ("in-flight", "default: up to 4, by its memory", "in_flight", 0),
-    ("host-sums", "default: by NCCL, where it is there", "host_sums", False),
+    ("in-flight", "default: up to 4, as the GPU's memory allows", "in_flight", 0),
+    ("host-sums", "default: by NCCL, if it is installed", "host_sums", False),
 ]
 
 
@@ -105,7 +105,7 @@ OTHERS = {
     ("export", "model"): "default: as the weights file says",
     ("export", "input"): "default: as the weights file says, else 1x28x28",
     ("bench", "model"): "default both",
-    ("bench", "steps"): "default 40 for lenet, 2 for resnet18; with --profile 50 for lenet, 4 for resnet18",
+    ("bench", "steps"): "default 40 for lenet and 2 for resnet18; 50 and 4 with --profile",
     ("report", "out"): "default report",
     ("data fetch", "url"): "default: the data set's own",
     ("data fetch", "to"): "default: the user's cache",
