@@ -108,7 +108,8 @@ ls_module *ls_nn_lstm(ls_session *session, int features);
 ls_module *ls_nn_lstm_with(ls_session *session, int features, const ls_recurrent_options *options);
 ls_module *ls_nn_gru(ls_session *session, int features);
 ls_module *ls_nn_gru_with(ls_session *session, int features, const ls_recurrent_options *options);
-/* ls_module_call of a recurrent layer with the images' lengths (ls_recurrent); of another LS_BAD_ARGUMENT. */
+/* ls_module_call of a recurrent layer (ls_recurrent) or of attention (ls_attention_options) with the images' lengths,
+ * which are of this call alone; of another layer LS_BAD_ARGUMENT. */
 ls_tensor *ls_module_call_with_lengths(ls_module *parent, const char *name, ls_tensor *x, ls_tensor *lengths);
 
 /* What attention is told: all zero is softmax(q k' / sqrt(features)) v. */
@@ -124,7 +125,8 @@ typedef struct ls_attention_options {
 } ls_attention_options;
 /* Of a sequence (images, tokens, features) to itself, as PyTorch's MultiheadAttention: in_proj_weight (features + 2 *
  * kv_heads * features / heads, features), in which q, k and v lie one after another, in_proj_bias, out_proj.weight
- * (features, features) and out_proj.bias. No lengths: those are of a call (`ls_attention`). */
+ * (features, features) and out_proj.bias. Lengths are of a call (`ls_module_call_with_lengths`): what they leave out
+ * gives out_proj.bias. */
 ls_module *ls_nn_attention(ls_session *session, int heads, const ls_attention_options *options);
 /* In training each number is 0 with probability `rate`, at least 0 and below 1; the others are divided by 1 - rate. */
 ls_module *ls_nn_dropout(ls_session *session, double rate);

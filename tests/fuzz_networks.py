@@ -256,7 +256,7 @@ def attention_layer(s):
     whole = F.linear(s.x, s.weight(0, "in_proj_weight"), s.weight(0, "in_proj_bias"))
     parts = whole.split([features, kv_heads * each, kv_heads * each], 2)
     q, k, v = (part.reshape(images, tokens, -1, each).transpose(1, 2) for part in parts)
-    y = attend(s, q, k, v, None).transpose(1, 2).reshape(images, tokens, features)
+    y = attend(s, q, k, v, s.lengths).transpose(1, 2).reshape(images, tokens, features)
     return F.linear(y, s.weight(0, "out_proj.weight"), s.weight(0, "out_proj.bias"))
 
 

@@ -226,7 +226,7 @@ static void wrong_operands_are_refused(void **state)
         int recurrent, rank;
         ls_status status;
         const char *words;
-    } calls[] = {{0, 2, LS_BAD_ARGUMENT, "\"layer\" is no recurrent layer"},
+    } calls[] = {{0, 2, LS_BAD_ARGUMENT, "\"layer\" is neither a recurrent layer nor attention"},
                  {1, 2, LS_BAD_SHAPE, "ls_nn_lstm: x must be (images, tokens, features)"},
                  {1, 3, LS_BAD_SHAPE, "ls_lstm: lengths must be"}};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {

@@ -247,7 +247,7 @@ class Module:
         if len(inputs) == 1 and isinstance(inputs[0], tuple):
             inputs = inputs[0]
         session = self._session
-        given = [x if isinstance(x, Tensor) else session.tensor(x) for x in inputs]
+        given = [x if isinstance(x, Tensor) else session.tensor(_rows(x)) for x in inputs]
         if len(given) == 1:
             return self._values(one, given[0]._handle)
         return self._values(several, tensors(given).c, len(given))
@@ -470,6 +470,12 @@ def _blank(kind):
     return kind.__new__(kind)
 
 
+def _rows(array):
+    """Of an input: a number for each row is (rows, 1)."""
+    array = floats(array)
+    return array[:, None] if array.ndim == 1 else array
+
+
 class Layer(Module):
     """A layer of the library's; lockstep.nn has them."""
 
@@ -498,7 +504,7 @@ class Layer(Module):
         if not given:
             return super()._call_in(parent, name, x)
         if set(given) != {"lengths"} or len(further) > 1:
-            raise TypeError(f"{type(self).__name__} takes x, and recurrent layers lengths")
+            raise TypeError(f"{type(self).__name__} takes x, and recurrent layers and attention lengths")
         return self._session.make(lib.ls_module_call_with_lengths, parent._handle, name.encode(), x._handle, given["lengths"]._handle)
 
 

@@ -129,13 +129,29 @@ def test_recurrent_lengths(s):
     x = numpy.random.default_rng(0).normal(size=(2, 5, 4))
     changed = x.copy()
     changed[0, 3:] = 9  # behind its length
-    lengths = numpy.array([[3], [5]])
-    assert numpy.array_equal(net.infer(x, lengths).numpy(), net.infer(changed, lengths).numpy())
-    with pytest.raises(TypeError, match="recurrent layers lengths"):
+    lengths = numpy.array([3, 5])  # or [[3], [5]]
+    assert numpy.array_equal(net.infer(x, lengths).numpy(), net.infer(changed, lengths[:, None]).numpy())
+    with pytest.raises(TypeError, match="recurrent layers and attention lengths"):
         class Wrong(Tagger):
             def forward(self, x, lengths):
                 return self.lstm(x, lengths, 3)
         Wrong().initialize("cpu:0", session=s).infer(x, lengths)
+
+
+def test_attention_lengths(s):
+    class Encoder(ls.Module):
+        def __init__(self):
+            self.attention = ls.nn.Attention(2)
+
+        def forward(self, x, lengths):
+            return ls.last_token(self.attention(x, lengths=lengths), lengths)
+
+    net = Encoder().initialize("cpu:0", session=s, init="xavier")
+    x = numpy.random.default_rng(0).normal(size=(2, 5, 4))
+    changed = x.copy()
+    changed[0, 3:] = 9  # behind its length
+    lengths = numpy.array([3, 5])  # or [[3], [5]]
+    assert numpy.array_equal(net.infer(x, lengths).numpy(), net.infer(changed, lengths[:, None]).numpy())
 
 
 def test_shared_parts_have_one_set_of_parameters(s):

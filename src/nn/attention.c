@@ -33,7 +33,9 @@ static ls_tensor *forward_attention(ls_module *self, ls_tensor *x)
         return NULL;
     ls_tensor *q = ls_slice(y, 1, 0, heads), *k = ls_slice(y, 1, heads, heads + shared);
     ls_tensor *v = ls_slice(y, 1, heads + shared, all);
-    y = v ? ls_attention(q, k, v, &self->attention) : NULL;
+    ls_attention_options how = self->attention;
+    how.lengths = self->lengths;
+    y = v ? ls_attention(q, k, v, &how) : NULL;
     y = y ? ls_transpose(y, 1, 2) : NULL;
     y = y ? shaped(y, LS_SHAPE(0, tokens, features)) : NULL;
     return project(self, y, features, "out_proj.weight", "out_proj.bias");
@@ -50,11 +52,13 @@ ls_module *ls_nn_attention(ls_session *session, int heads, const ls_attention_op
     if (!(o.scale >= 0))
         return ls_bad_layer(session, "ls_nn_attention: scale must be at least 0");
     if (o.lengths)
-        return ls_bad_layer(session, "ls_nn_attention: lengths belong to a call: a block gives them to ls_attention");
+        return ls_bad_layer(session, "ls_nn_attention: lengths belong to a call: a block's forward calls the layer by "
+                                     "ls_module_call_with_lengths");
     ls_module *module = ls_module_new(session, forward_attention);
     if (!module)
         return NULL;
     module->channels = heads;
+    module->takes_lengths = true;
     module->attention = o;
     module->attention.kv_heads = o.kv_heads ? o.kv_heads : heads;
     return module;

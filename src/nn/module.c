@@ -289,21 +289,63 @@ static ls_tensor *call(ls_recording *recording, const char *name, ls_module *chi
     return y;
 }
 
+/* Says what the parent's children are called. */
+static ls_module *no_child(const ls_module *parent, const char *name, const char *function)
+{
+    enum { LISTED = 512 };
+    char path[LS_MODULE_PATH], listed[LISTED] = "";
+    for (int i = 0, length = 0; i < parent->n_children && length < LISTED - 80; i++)
+        length +=
+            snprintf(listed + length, (size_t)(LISTED - length), "%s\"%s\"%s", i ? ", " : "", parent->children[i].name,
+                     length > LISTED - 170 && i + 1 < parent->n_children ? ", ..." : "");
+    ls_raise(&parent->session->context, LS_BAD_ARGUMENT,
+             parent->n_children
+                 ? "%s: there is no child \"%s\" in %s, whose children are %s; give it to ls_module_append "
+                   "by that name"
+                 : "%s: there is no child \"%s\" in %s, which has none%s; give it to ls_module_append by "
+                   "that name",
+             function, name ? name : "(null)", ls_module_path(parent, path), listed);
+    return NULL;
+}
+
+/* The child that a forward may call; NULL after a failure, whose message begins with the function. */
+static ls_module *callee(const ls_module *parent, const char *name, const char *function)
+{
+    ls_session *session = parent->session;
+    const int i = name ? find_child(parent, name) : -1;
+    if (ls_failed(session))
+        return NULL;
+    if (i < 0)
+        return no_child(parent, name, function);
+    if (!session->recording)
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: \"%s\" called outside a forward", function, name);
+    return ls_failed(session) ? NULL : parent->children[i].module;
+}
+
 ls_tensor *ls_module_call(ls_module *parent, const char *name, ls_tensor *x)
 {
     LS_OWN_ENVIRONMENT;
-    if (!parent || !x)
+    ls_module *child = parent && x ? callee(parent, name, "ls_module_call") : NULL;
+    return child ? call(parent->session->recording, name, child, x) : NULL;
+}
+
+ls_tensor *ls_module_call_with_lengths(ls_module *parent, const char *name, ls_tensor *x, ls_tensor *lengths)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_module *child = parent && x ? callee(parent, name, "ls_module_call_with_lengths") : NULL;
+    if (!child)
         return NULL;
-    ls_session *session = parent->session;
-    ls_recording *recording = session->recording;
-    int i = name ? find_child(parent, name) : -1;
-    if (i < 0 || !recording) {
-        ls_raise(&session->context, LS_BAD_ARGUMENT,
-                 i < 0 ? "ls_module_call: there is no child \"%s\"" : "ls_module_call: \"%s\" called outside a forward",
-                 name ? name : "(null)");
+    if (!child->takes_lengths) {
+        ls_raise(&parent->session->context, LS_BAD_ARGUMENT,
+                 "ls_module_call_with_lengths: \"%s\" is neither a recurrent layer nor attention; others take no "
+                 "lengths: ls_module_call calls them",
+                 name);
         return NULL;
     }
-    return ls_failed(session) ? NULL : call(recording, name, parent->children[i].module, x);
+    child->lengths = lengths;
+    ls_tensor *y = call(parent->session->recording, name, child, x);
+    child->lengths = NULL;
+    return y;
 }
 
 ls_tensor *ls_module_input(ls_module *self, int i)

@@ -30,7 +30,8 @@ struct ls_module {
     ls_attention_options attention;
     ls_norm norm; /* its eps and momentum as they are */
     ls_recurrent_options recurrent;
-    ls_tensor *lengths; /* of a recurrent layer, while its forward is called with them */
+    bool takes_lengths; /* its forward looks at them: a recurrent layer, attention */
+    ls_tensor *lengths; /* while its forward is called with them */
     int height, width;  /* what an adaptive pool gives; height: of an embedding its rows */
     ls_upsample_mode mode;
     double rate;

@@ -82,6 +82,7 @@ static ls_module *recurrent(ls_session *session, ls_forward *forward_of, int fea
     if (!module)
         return NULL;
     module->channels = features;
+    module->takes_lengths = true;
     if (options)
         module->recurrent = *options;
     if (!module->recurrent.layers)
@@ -111,21 +112,4 @@ ls_module *ls_nn_gru_with(ls_session *session, int features, const ls_recurrent_
 {
     LS_OWN_ENVIRONMENT;
     return recurrent(session, forward_gru, features, options, "ls_nn_gru_with");
-}
-
-ls_tensor *ls_module_call_with_lengths(ls_module *parent, const char *name, ls_tensor *x, ls_tensor *lengths)
-{
-    LS_OWN_ENVIRONMENT;
-    ls_module *child = ls_module_child(parent, name);
-    if (child && child->forward != forward_lstm && child->forward != forward_gru) {
-        ls_raise(&parent->session->context, LS_BAD_ARGUMENT,
-                 "ls_module_call_with_lengths: \"%s\" is no recurrent layer; others take no lengths", name);
-        return NULL;
-    }
-    if (child)
-        child->lengths = lengths;
-    ls_tensor *y = ls_module_call(parent, name, x);
-    if (child)
-        child->lengths = NULL;
-    return y;
 }

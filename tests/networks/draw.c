@@ -132,12 +132,12 @@ static void grow(recipe *r, const operation *op)
 /* The lengths of a sequence, by what takes them. */
 static void use_lengths(recipe *r)
 {
-    static const char *const takers[] = {"lstm",   "gru",        "nn_lstm",     "nn_lstm_with",
-                                         "nn_gru", "last_token", "nn_gru_with", "attention"};
+    static const char *const takers[] = {"lstm",       "gru",         "nn_lstm",   "nn_lstm_with", "nn_gru",
+                                         "last_token", "nn_gru_with", "attention", "nn_attention"};
     for (int i = 1; i < r->n_inputs; i++)
         if (r->inputs[i].kind == LENGTHS) {
             const int v = r->inputs[i - 1].kind == IDS ? recipe_add(r, "embedding", i - 1, NULL) : i - 1;
-            recipe_add(r, takers[recipe_between(r, 0, 7)], v, NULL);
+            recipe_add(r, takers[recipe_between(r, 0, 8)], v, NULL);
         }
 }
 

@@ -188,6 +188,7 @@ static bool draw_attention_layer(recipe *r, step *p)
     if (recipe_chance(r, 0.4))
         recipe_say(p, "kv_heads", divisor_of(r, heads));
     say_attention(r, p);
+    maybe_lengths(r, p, x->at[0]);
     p->from[0] = recipe_tame(r, p->from[0], 2);
     p->large = 1;
     return true;

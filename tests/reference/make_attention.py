@@ -9,8 +9,8 @@ of the file is off by more than 1e-12 of the largest of its list.
 
 Each case has its name, the shapes of its operands, what it is told, y, and the gradients of the sum of y * dy: d0 is q's, d1 k's, d2 v's;
 of two operands the second is k and v. Number i of operand k is ((37 * i + 11 * k) % 101 - 50) / 32, of dy (7 * i % 11 - 5) / 4. Where there
-are lengths, keys from an image's length on are seen by nobody, and where q has as many tokens as k its own from there on give zeros. The
-operands of a "layer" are in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias and x; its gradients are not recorded.
+are lengths, keys from an image's length on are seen by nobody, and where q has as many tokens as k its own from there on give zeros, in a
+"layer" before out_proj. The operands of a "layer" are in_proj_weight, in_proj_bias, out_proj.weight, out_proj.bias and x; its gradients are not recorded.
 """
 import figures
 import torch
@@ -36,8 +36,12 @@ def layer(how, weight, bias, out_weight, out_bias, x):
     values = {"in_proj_weight": weight, "in_proj_bias": bias, "out_proj.weight": out_weight, "out_proj.bias": out_bias}
     module.load_state_dict({name: value.detach() for name, value in values.items()})
     mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1) if how["causal"] else None
+    padding = None
+    if how["lengths"] is not None:
+        padding = torch.arange(x.shape[1]) >= torch.tensor(how["lengths"]).reshape(-1, 1)
     with torch.no_grad():
-        return module(x, x, x, attn_mask=mask, need_weights=False)[0]
+        y = module(x, x, x, attn_mask=mask, key_padding_mask=padding, need_weights=False)[0]
+    return y if padding is None else torch.where(padding[:, :, None], out_bias.detach(), y)
 
 
 def told(causal=False, scale=0, lengths=None, heads=0):
@@ -53,7 +57,9 @@ CASES = [("attention", [[3, 5, 7], [3, 4, 7], [3, 4, 6]], told(), attend),
          ("attention", [[3, 37, 4], [3, 37, 4]], told(lengths=[37, 33, 5], causal=True), attend),
          ("attention", [[3, 4, 4], [3, 37, 4]], told(lengths=[37, 33, 5]), attend),
          ("layer", [[24, 8], [24], [8, 8], [8], [3, 5, 8]], told(heads=2), layer),
-         ("layer", [[36, 12], [36], [12, 12], [12], [2, 34, 12]], told(heads=3, causal=True), layer)]
+         ("layer", [[36, 12], [36], [12, 12], [12], [2, 34, 12]], told(heads=3, causal=True), layer),
+         ("layer", [[24, 8], [24], [8, 8], [8], [3, 5, 8]], told(heads=2, lengths=[5, 2, 1]), layer),
+         ("layer", [[36, 12], [36], [12, 12], [12], [2, 34, 12]], told(heads=3, lengths=[33, 34], causal=True), layer)]
 
 
 def numbers(shape, by, more, of, less, share):
