@@ -255,6 +255,7 @@ typedef struct ls_loader {
     void (*told)(const char *line,
                  void *user); /* of several faulty files in a "folder" the first 20, a line each; may be NULL */
     void *user;
+    double edge_target; /* what a crop shifts into targets with places (ls_data_set_targets), say an ignored label */
 } ls_loader;
 
 enum { LS_MAX_INPUTS = 4 }; /* tensors that a network takes at once */

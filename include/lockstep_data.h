@@ -22,9 +22,10 @@ ls_status ls_data_seek(ls_data *data, int64_t epoch, int batch);
 ls_data *ls_data_hold_out(ls_data *data, int64_t images);
 
 /* Data from memory of any shape from (rows, features) to (rows, channels, height, width): features, sequences, maps.
- * They are copied, and taken as they are. There is no y before ls_data_set_labels or ls_data_set_targets gives one.
- * LS_BAD_SHAPE for other shapes; LS_BAD_ARGUMENT for a number that is not finite, and for an augmentation of what is no
- * map. `loader->directory` is not used. */
+ * Single numbers, (rows), are taken as (rows, 1), here and wherever the shape of an input is given. They are copied,
+ * and taken as they are. There is no y before ls_data_set_labels or ls_data_set_targets gives one. LS_BAD_SHAPE for
+ * other shapes; LS_BAD_ARGUMENT for a number that is not finite, and for an augmentation of what is no map.
+ * `loader->directory` is not used. */
 ls_data *ls_data_from_floats(ls_session *session, const float *values, ls_shape shape, const ls_loader *loader);
 
 /* Gives the data labels of any number of classes up to 2^24, in place of those they have: labels[rows] of all images in
@@ -33,19 +34,20 @@ ls_data *ls_data_from_floats(ls_session *session, const float *values, ls_shape 
 ls_status ls_data_set_labels(ls_data *data, const int32_t *labels, int64_t rows, int classes);
 
 /* A further input of a network that takes several: values[shape.dim[0]][...] of all images in file order, which are
- * copied; the shape of one number an image, such as a length, is (rows, 1). A batch has them in `inputs`, behind X, in
- * the order of these calls; ls_module_evaluate, ls_module_predict and the like hand all of them to the network
- * (ls_module_forward_all in lockstep_nn.h). An augmentation changes X alone. Before the first batch. LS_BAD_SHAPE
- * unless shape.dim[0] is ls_data_rows; LS_BAD_ARGUMENT for a number that is not finite, and where there would be more
- * than LS_MAX_INPUTS. ls_data_hold_out takes them along. */
+ * copied; the shape of one number an image, such as a length, is (rows), and a batch has (rows, 1) of it. A batch has
+ * them in `inputs`, behind X, in the order of these calls; ls_module_evaluate, ls_module_predict and the like hand all
+ * of them to the network (ls_module_forward_all in lockstep_nn.h). No augmentation changes them. Before the first
+ * batch. LS_BAD_SHAPE unless shape.dim[0] is ls_data_rows; LS_BAD_ARGUMENT for a number that is not finite, and where
+ * there would be more than LS_MAX_INPUTS. ls_data_hold_out takes them along. */
 ls_status ls_data_add_input(ls_data *data, const float *values, ls_shape shape);
 
 /* Gives the images targets in place of labels: targets[shape.dim[0]][...] of all images in file order, which are
  * copied. A batch's y is then (rows, ...) of these floats: numbers, several labels at once for ls_bce, probabilities, a
- * label for each place, or labels of any number of classes. Once, before the first batch. LS_BAD_SHAPE unless
- * shape.dim[0] is ls_data_rows; LS_UNSUPPORTED of targets with places, (images, height, width) and more, beside flip or
- * crop, which would move the images away from them. ls_data_hold_out takes targets along. What is said of classes and
- * labels, such as ls_data_summary, is still of the labels that the data came with. */
+ * label for each place, or labels of any number of classes. Flip and crop move targets with places, (images, height,
+ * width) or (images, any, height, width), as they move their image, and ls_loader.edge_target comes in; erase leaves
+ * them. Once, before the first batch. LS_BAD_SHAPE unless shape.dim[0] is ls_data_rows, and beside flip or crop where
+ * the places are not the images'. ls_data_hold_out takes targets along. What is said of classes and labels, such as
+ * ls_data_summary, is still of the labels that the data came with. */
 ls_status ls_data_set_targets(ls_data *data, const float *targets, ls_shape shape);
 
 /* A batch that a function of the caller's is to fill. Its numbers come as zeros. */

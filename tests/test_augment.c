@@ -202,6 +202,127 @@ static void an_evaluation_does_not(void **state)
     assert_true(with.loss == without.loss && with.correct == without.correct && with.rows == ROWS);
 }
 
+/* ---- Targets with places ---- */
+
+enum { PLACES = HEIGHT * WIDTH, KINDS = 5, IGNORED = 9 };
+
+/* Maps of one channel, whose targets are the same numbers: those of an image above 0. */
+static ls_data *open_maps(ls_session *s, ls_shape targets, const ls_loader *loader)
+{
+    static float numbers[ROWS * PLACES];
+    for (int i = 0; i < ROWS * PLACES; i++)
+        numbers[i] = (float)(1 + i % 251);
+    ls_data *data = ls_data_from_floats(s, numbers, LS_SHAPE(ROWS, 1, HEIGHT, WIDTH), loader);
+    assert_int_equal(ls_data_set_targets(data, numbers, targets), LS_OK);
+    return data;
+}
+
+/* Flip and crop move targets as their images; what comes in is the loader's to say, and nothing is erased. */
+static void targets_move_with_their_images(void **state)
+{
+    (void)state;
+    static const double edges[] = {0, 0, -1, 255};
+    for (int k = 0; k < 8; k++) {
+        const ls_augment by = {.flip = k != 1, .crop = k == 0 ? 0 : 5, .erase = k & 4 ? 0.7 : 0};
+        const ls_shape shape = k & 1 ? LS_SHAPE(ROWS, HEIGHT, WIDTH) : LS_SHAPE(ROWS, 1, HEIGHT, WIDTH);
+        ls_session *s = ls_open(&(ls_options){.seed = SEED});
+        const ls_loader loader = {.batch = 16, .shuffle = k & 2, .augment = by, .edge_target = edges[k % 4]};
+        ls_loader whole = loader;
+        whole.augment.erase = 0;
+        ls_data *data = open_maps(s, shape, &loader), *others = open_maps(s, shape, &whole);
+        int moved = 0, erased = 0;
+        for (ls_batch batch, other; data->epoch < 2;) {
+            const bool more = ls_data_next(data, &batch);
+            assert_true(ls_data_next(others, &other) == more);
+            if (!more)
+                continue;
+            static float x[16 * PLACES], y[16 * PLACES], seen[16 * PLACES];
+            const int64_t n = ls_rows(batch.X) * PLACES;
+            ls_tensor *targets = k & 2 ? ls_to(batch.y, ls_cpu(1)) : batch.y;
+            assert_int_equal(ls_rank(targets), shape.rank);
+            assert_int_equal(ls_read(other.X, x, n), LS_OK);
+            assert_int_equal(ls_read(batch.X, seen, n), LS_OK);
+            assert_int_equal(ls_read(targets, y, n), LS_OK);
+            for (int64_t i = 0; i < n; i++) {
+                assert_true(y[i] == (x[i] > 0 ? x[i] : (float)loader.edge_target));
+                moved += i > 0 && x[i] != x[i - 1] + 1;
+                erased += seen[i] != x[i];
+            }
+        }
+        assert_true(moved > ROWS && (erased > 0) == (by.erase > 0));
+        assert_int_equal(ls_close(s), LS_OK);
+    }
+}
+
+static ls_tensor *of_places(ls_module *net, const ls_batch *batch)
+{
+    return ls_cross_entropy_with(ls_module_forward(net, batch->X), batch->y, &(ls_loss){.ignore = IGNORED});
+}
+
+/* Trains on masks; `moved`: an epoch's images and targets that a program has moved itself, as another run saw them. */
+static void train_on_masks(const char *devices, bool moved, char fingerprint[65])
+{
+    static float x[ROWS * PLACES], y[ROWS * PLACES];
+    ls_session *s = ls_open(&(ls_options){.seed = SEED, .shard = 6});
+    ls_loader loader = {.batch = moved ? ROWS : 16, .augment = {.flip = true, .crop = 3}, .edge_target = IGNORED};
+    for (int i = 0; i < ROWS * PLACES; i++) {
+        x[i] = (float)(i % 101) / 50 - 1;
+        y[i] = (float)(i % 13 == 4 ? IGNORED : i * 7 % KINDS);
+    }
+    for (int again = moved; again >= 0; again--) {
+        ls_data *data = ls_data_from_floats(s, x, LS_SHAPE(ROWS, 1, HEIGHT, WIDTH), &loader);
+        ls_data_set_targets(data, y, LS_SHAPE(ROWS, HEIGHT, WIDTH));
+        ls_batch batch;
+        if (again) {
+            assert_true(ls_data_next(data, &batch));
+            assert_int_equal(ls_read(batch.X, x, ROWS * PLACES), LS_OK);
+            assert_int_equal(ls_read(batch.y, y, ROWS * PLACES), LS_OK);
+            loader = (ls_loader){.batch = 16};
+            continue;
+        }
+        ls_module *net = ls_sequential(s, LS_LIST(ls_nn_conv2d(s, 4, 3, &(ls_conv){.padding = 1}), ls_nn_fn(s, ls_relu),
+                                                  ls_nn_conv2d(s, KINDS, 1, NULL)));
+        ls_module_initialize(net, ls_parse_devices(s, devices), &(ls_init){.kind = LS_HE, .like = data});
+        ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1, .momentum = 0.9});
+        while (ls_data_next(data, &batch)) {
+            ls_backward(of_places(net, &batch));
+            ls_trainer_step(trainer);
+        }
+        if (ls_module_fingerprint(net, fingerprint) != LS_OK)
+            fail_msg("%s", ls_message(s));
+    }
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void masks_train_as_moved_by_hand(void **state)
+{
+    (void)state;
+    char one[65], other[65];
+    train_on_masks("cpu:0", false, one);
+    train_on_masks("cpu:0", true, other);
+    assert_string_equal(one, other);
+    train_on_masks("cpu:0-2", false, other);
+    assert_string_equal(one, other);
+}
+
+/* A computation of nothing but targets takes them as moved, too. */
+static void moved_targets_compute(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(&(ls_options){.seed = SEED});
+    ls_data *data = open_maps(s, LS_SHAPE(ROWS, HEIGHT, WIDTH),
+                              &(ls_loader){.batch = ROWS, .augment = {.flip = true, .crop = 5}, .edge_target = -3});
+    ls_batch batch;
+    assert_true(ls_data_next(data, &batch));
+    ls_tensor *y = ls_to(batch.y, ls_cpu(0));
+    float *given = test_read(batch.y), *twice = test_read(ls_scale(y, 2));
+    for (int i = 0; i < ROWS * PLACES; i++)
+        assert_true(twice[i] == 2 * given[i]);
+    free(given);
+    free(twice);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* ---- Draws, and what is refused ---- */
 
 static void draws_fill_their_ranges(void **state)
@@ -245,6 +366,13 @@ static void misuse(void **state)
         assert_null(open_data(s, images, &(ls_loader){.augment = {.erase = wrong[i]}}));
         assert_caught(s, LS_BAD_ARGUMENT, "it is a probability, from 0 (never) to 1");
     }
+    assert_null(open_data(s, images, &(ls_loader){.edge_target = NAN}));
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_loader: edge_target is nan; it must be finite as a float");
+    ls_data *half = open_data(s, images, &(ls_loader){.augment = {.crop = 1}});
+    ls_data_set_targets(half, (const float[ROWS * 8 * 7]){0}, LS_SHAPE(ROWS, 8, 7));
+    assert_caught(s, LS_BAD_SHAPE,
+                  "ls_data_set_targets: flip and crop move images of 17 x 15 together with their targets, whose last "
+                  "two sizes are 8 x 7; give targets");
     ls_data *data = open_data(s, images, NULL);
     assert_int_equal(ls_data_about(data, &info), LS_OK);
     assert_true(info.rows == ROWS && info.channels == CHANNELS && info.height == HEIGHT && info.width == WIDTH);
@@ -273,13 +401,11 @@ static void misuse(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(images_are_as_drawn),
-        cmocka_unit_test(an_epoch_by_itself),
-        cmocka_unit_test(a_step_sees_the_same),
-        cmocka_unit_test(same_bits_on_any_devices),
-        cmocka_unit_test(an_evaluation_does_not),
-        cmocka_unit_test(draws_fill_their_ranges),
-        cmocka_unit_test(misuse),
+        cmocka_unit_test(images_are_as_drawn),          cmocka_unit_test(an_epoch_by_itself),
+        cmocka_unit_test(a_step_sees_the_same),         cmocka_unit_test(same_bits_on_any_devices),
+        cmocka_unit_test(an_evaluation_does_not),       cmocka_unit_test(targets_move_with_their_images),
+        cmocka_unit_test(masks_train_as_moved_by_hand), cmocka_unit_test(moved_targets_compute),
+        cmocka_unit_test(draws_fill_their_ranges),      cmocka_unit_test(misuse),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }

@@ -348,9 +348,10 @@ static void what_is_not_there_is_named(void **state)
     assert_int_equal(ls_module_parameter_count(net), 0);
     assert_true(ls_catch(s, LS_SHAPE_UNKNOWN));
     ls_module_forward(net, ls_zeros(s, LS_SHAPE(4)));
-    assert_caught(
-        s, LS_BAD_SHAPE,
-        "ls_module_forward: the images must be (images, channels, height, width) or (images, features); x is (4)");
+    assert_caught(s, LS_BAD_SHAPE,
+                  "ls_module_forward: an input must be (images, features), (images, tokens, features) or (images, "
+                  "channels, height, "
+                  "width); a number for each image is (images, 1); x is (4)");
     ls_module_infer(net, ls_to(x, ls_cpu(7)));
     assert_caught(s, LS_NOT_INITIALIZED,
                   "ls_module_infer: the network was not initialized on cpu(7), only on [cpu(0), cpu(1)]");

@@ -216,7 +216,7 @@ static void batches_become_numbers(void **state)
     assert_true(ls_item(loss_of(X, ls_clone(y, t.at), &p)) == loss); /* from numbers, the labels too */
     ls_tensor *wrong = ls_clone(ls_full(t.s, 7, LS_SHAPE(BATCH)), t.at);
     ls_item(loss_of(X, wrong, &p));
-    assert_caught(t.s, LS_BAD_ARGUMENT, "label 0 is 7");
+    assert_caught(t.s, LS_BAD_ARGUMENT, "the label of row 0 is 7");
     assert_int_equal(ls_close(t.s), LS_OK);
 }
 
@@ -367,7 +367,7 @@ static void numbers_are_lost_by_name(void **state)
     ls_tensor *X = ls_to(t.b.X, t.at), *wrong = ls_clone(ls_full(t.s, 7, LS_SHAPE(BATCH)), t.at);
     ls_backward(loss_of(X, wrong, &p));
     ls_wait(t.s);
-    assert_caught(t.s, LS_BAD_ARGUMENT, "label 0 is 7");
+    assert_caught(t.s, LS_BAD_ARGUMENT, "the label of row 0 is 7");
     ls_clone(ls_grad(p.at[W1]), ls_host());
     assert_caught(t.s, LS_STALE, "the numbers of the gradient of W1 on gpu(0.0) were lost");
     ls_clear_grad(p.at[W1]);

@@ -330,7 +330,7 @@ static void wrong_inputs_are_refused(void **state)
         "ls_module_infer_all: input 0 is a tensor on the host, input 1 a tensor on cpu(1); inputs lie together, on the "
         "host or on one device");
     REFUSED(ls_module_infer_all(net, (ls_tensor *[]){a, ls_zeros(s, LS_SHAPE(4))}, 2), LS_BAD_SHAPE,
-            "ls_module_infer_all: the images must be (images, channels, height, width) or (images, features)");
+            "ls_module_infer_all: an input must be (images, features), (images, tokens, features) or (images");
     assert_non_null(ls_module_infer_all(net, many, 2));
     REFUSED(ls_module_infer_all(net, (ls_tensor *[]){a, c}, 2), LS_BAD_SHAPE,
             "ls_module_infer_all: input 1 is (images, 2), the network takes (images, 3)");

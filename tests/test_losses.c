@@ -247,7 +247,7 @@ static void labels_of_a_data_set(void **state)
     ls_backward(ls_cross_entropy(ls_module_forward(net, b.X), b.y));
     ls_trainer_step(trainer);
     ls_wait(s);
-    assert_caught(s, LS_BAD_ARGUMENT, "a label is 3; the logits have the classes 0 to 2");
+    assert_caught(s, LS_BAD_ARGUMENT, "the label of the data's image 3 is 3; the logits have the classes 0 to 2");
     ls_tensor *losses = ls_cross_entropy_with(ls_module_forward(net, b.X), b.y, &ignoring);
     double sum = ls_item(ls_sum(losses));
     ls_backward(losses);
@@ -280,9 +280,10 @@ static void labels_are_checked(void **state)
     ls_tensor *maps = ls_zeros(s, LS_SHAPE(2, 3, 1, 2)),
               *labels = ls_values(s, (float[]){2, -100, 3, 0}, LS_SHAPE(2, 1, 2));
     ls_item(ls_sum(ls_cross_entropy_with(maps, labels, &(ls_loss){.has_ignore = true, .ignore = -100})));
-    assert_caught(s, LS_BAD_ARGUMENT, "label 2 is 3; there are the classes 0 to 2");
+    assert_caught(s, LS_BAD_ARGUMENT,
+                  "the label of row 1, place 0, is 3; the logits have the classes 0 to 2, and labels are whole");
     ls_item(ls_sum(ls_cross_entropy_with(maps, labels, &(ls_loss){.has_ignore = true, .ignore = 3})));
-    assert_caught(s, LS_BAD_ARGUMENT, "label 1 is -100; there are");
+    assert_caught(s, LS_BAD_ARGUMENT, "the label of row 0, place 1, is -100; the logits have");
     ls_tensor *two = ls_add(ls_cross_entropy_with(maps, labels, &some[0]), ls_cross_entropy(maps, labels));
     ls_item(ls_sum(two));
     assert_caught(s, LS_UNSUPPORTED, "it ignores a label here and another one, or none, there");
@@ -339,12 +340,18 @@ static void targets_come_with_their_images(void **state)
         check_batches(held, 1);
     }
     assert_int_equal(ls_data_set_targets(data, targets, LS_SHAPE(17, KINDS)), LS_BAD_ARGUMENT);
-    assert_caught(s, LS_BAD_ARGUMENT, "ls_data_set_targets: targets are given once, before the first batch");
+    assert_caught(s, LS_BAD_ARGUMENT,
+                  "ls_data_set_targets: the data are in use; give them targets before the first batch (ls_data_next)");
+    assert_int_equal(ls_data_set_targets(held, NULL, LS_SHAPE(5, KINDS)), LS_BAD_ARGUMENT);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_data_set_targets: targets is NULL");
+    ls_data *twice = with_targets(s, targets, LS_SHAPE(PICTURES, KINDS), NULL);
+    assert_int_equal(ls_data_set_targets(twice, targets, LS_SHAPE(PICTURES, KINDS)), LS_BAD_ARGUMENT);
+    assert_caught(s, LS_BAD_ARGUMENT, "ls_data_set_targets: the data have targets already; they are given once");
     assert_int_equal(ls_data_set_targets(plain, targets, LS_SHAPE(PICTURES - 1, KINDS)), LS_BAD_SHAPE);
     assert_caught(s, LS_BAD_SHAPE, "ls_data_set_targets: targets must be (22, ...)");
     ls_data *flipped = with_targets(s, NULL, LS_SHAPE(1), &(ls_loader){.augment = {.flip = true}});
-    assert_int_equal(ls_data_set_targets(flipped, targets, LS_SHAPE(PICTURES, KINDS, 1)), LS_UNSUPPORTED);
-    assert_caught(s, LS_UNSUPPORTED, "ls_data_set_targets: flip and crop would move the images");
+    assert_int_equal(ls_data_set_targets(flipped, targets, LS_SHAPE(PICTURES, KINDS, 1)), LS_BAD_SHAPE);
+    assert_caught(s, LS_BAD_SHAPE, "ls_data_set_targets: flip and crop move images of ");
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -383,7 +390,7 @@ static double train_on_masks(int devices, char fingerprint[65])
     assert_true(metrics.loss < report.loss && metrics.loss > 0.9 * report.loss);
     assert_int_equal(ls_module_fingerprint(net, fingerprint), LS_OK);
     assert_int_equal(ls_module_evaluate(net, data, &(ls_metrics){0}), LS_BAD_ARGUMENT); /* which ignores no label */
-    assert_caught(s, LS_BAD_ARGUMENT, "there are the classes 0 to 299");
+    assert_caught(s, LS_BAD_ARGUMENT, "the logits have the classes 0 to 299");
     assert_int_equal(ls_module_evaluate_with(net, data, NULL, NULL, &metrics), LS_BAD_ARGUMENT);
     assert_caught(s, LS_BAD_ARGUMENT, "ls_module_evaluate_with: an argument is NULL");
     assert_int_equal(ls_close(s), LS_OK);

@@ -347,6 +347,27 @@ static ls_tensor *bent_parameter(ls_module *self, ls_tensor *x)
     return ls_tanh(parameter(self, "w", 1, 1));
 }
 
+static ls_tensor *no_child(ls_module *self, ls_tensor *x)
+{
+    return ls_module_call(self, "deep", x);
+}
+
+static ls_tensor *no_child_with_lengths(ls_module *self, ls_tensor *x)
+{
+    return ls_module_call_with_lengths(self, "deep", x, NULL);
+}
+
+static ls_tensor *many_groups(ls_module *self, ls_tensor *x)
+{
+    return ls_group_norm(x, 2, parameter(self, "w", CHANNELS, 1), NULL, 1e-5);
+}
+
+static ls_tensor *long_slice(ls_module *self, ls_tensor *x)
+{
+    (void)self;
+    return ls_slice(x, 2, 1, SIZE + 1);
+}
+
 static ls_tensor *own_of_wrong_shape(ls_module *self, ls_tensor *x)
 {
     return ls_custom_op(&weighing, (ls_tensor *[]){x, parameter(self, "w", 1, 1)});
@@ -374,17 +395,35 @@ static void wrong_operands_are_refused(void **state)
     } cases[] = {
         {unlike, LS_BAD_SHAPE,
          "ls_multiply: operands must be (images, ...) of as many sizes, each equal to the other's or 1; the second may "
-         "be a parameter of fewer, which meet the last ones, or (channels); x is (images, 3, 4, 4) at \"\""},
-        {unlike_error, LS_BAD_SHAPE, "ls_mse: both operands must be (images, ...) of one shape; x is (images) at \"\""},
+         "be a parameter of fewer, which meet the last ones, or (channels); a is (images, 3, 4, 4), b "
+         "(images, 48) at \"\""},
+        {unlike_error, LS_BAD_SHAPE,
+         "ls_mse: both operands must be (images, ...) of one shape; a is (images, 3, 4, 4), b "
+         "(images) at \"\""},
         {scaled_by_nan, LS_BAD_ARGUMENT, "ls_scale: the factor must be finite"},
         {softmax_of_maps, LS_BAD_SHAPE, "ls_softmax: x must be (images, features); x is (images, 3, 4, 4) at \"\""},
         {parts_of_two_sizes, LS_BAD_SHAPE,
-         "ls_concat: all parts must be (images, ...) of equal sizes but in that dimension; x is (images, 3, 1, 1) at "
-         "\"\""},
+         "ls_concat: all parts must be (images, ...) of equal sizes but in dimension 1; part 0 is (images, 3, 4, 4), "
+         "part 1 (images, 3, 1, 1) at \"\""},
         {more_numbers, LS_BAD_SHAPE,
-         "ls_reshape: x must be (images, ...) and keep its number of numbers; x is (images, 3, 4, 4) at \"\""},
+         "ls_reshape: x must be (images, ...) and keep an image's 48 numbers, not become 3 x 4 x 5; x is (images, 3, "
+         "4, "
+         "4) at \"\""},
+        {no_child, LS_BAD_ARGUMENT,
+         "ls_module_call: there is no child \"deep\" in the network, which has none; give it to ls_module_append by "
+         "that "
+         "name"},
+        {no_child_with_lengths, LS_BAD_ARGUMENT,
+         "ls_module_call_with_lengths: there is no child \"deep\" in the network, "},
+        {many_groups, LS_BAD_SHAPE,
+         "ls_group_norm: x must be (images, channels, ...) with channels that the 2 groups divide, and weight and bias "
+         "parameters (channels); x is (images, 3, 4, 4), weight (3"},
+        {long_slice, LS_BAD_SHAPE,
+         "ls_slice: from must be at least 0, and to above it and at most the dimension's size, not 1 to 5 of dimension "
+         "2's 4; x is (images, 3, 4, 4) at \"\""},
         {bent_parameter, LS_BAD_SHAPE, "ls_tanh: x must be (images, ...), not the parameter w"},
-        {own_of_wrong_shape, LS_BAD_SHAPE, "weigh: its shape rule refuses the inputs; x is (images, 3, 4, 4) at \"\""},
+        {own_of_wrong_shape, LS_BAD_SHAPE,
+         "weigh: its shape rule refuses the inputs; x is (images, 3, 4, 4), input 1 (1, 1) at \"\""},
         {own_without_inputs, LS_BAD_ARGUMENT, "ls_custom_op: an operation has a name, a forward and 1 to 3 inputs"},
         {own_without_backward, LS_UNSUPPORTED, "one way has no backward pass"},
     };
@@ -397,6 +436,21 @@ static void wrong_operands_are_refused(void **state)
         }
         assert_int_equal(ls_close(s.session), cases[i].status);
     }
+}
+
+static void a_missing_child_is_said_with_those_that_are_there(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *block = ls_block(s, no_child, NULL), *net = ls_sequential(s, LS_LIST(block));
+    ls_module_append(block, "stem", ls_nn_fn(s, ls_relu));
+    ls_module_append(block, "head", ls_nn_fn(s, ls_tanh));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_module_infer(net, ls_zeros(s, LS_SHAPE(1, 2)));
+    assert_non_null(strstr(ls_message(s),
+                           "ls_module_call: there is no child \"deep\" in 0, whose children are \"stem\", "
+                           "\"head\"; give it to ls_module_append by that name"));
+    assert_int_equal(ls_close(s), LS_BAD_ARGUMENT);
 }
 
 /* ---- Memory ---- */
@@ -460,6 +514,7 @@ int main(void)
         {"bits_of_functions_do_not_depend_on_the_backend", bits_do_not_depend_on_the_backend, NULL, NULL, functions},
         cmocka_unit_test(rows_come_out_as_they_went_in),
         cmocka_unit_test(wrong_operands_are_refused),
+        cmocka_unit_test(a_missing_child_is_said_with_those_that_are_there),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);

@@ -440,7 +440,7 @@ static void data_from_memory(void **state)
     assert_true(ls_data_next(data, &batch));
     assert_int_equal(batch.epoch, 1);
     assert_null(ls_data_from_memory(s, pixels, classes_of, 8, 1, 4, 4, 2, NULL));
-    assert_failed(s, LS_BAD_ARGUMENT, "ls_data_from_memory: label 2 is 2, there are 2 classes");
+    assert_failed(s, LS_BAD_ARGUMENT, "ls_data_from_memory: the label of row 2 is 2; of 2 classes labels are 0 to 1");
 }
 
 static void parameters_by_name(void **state)

@@ -71,6 +71,43 @@ static void floats_of_any_shape(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+static bool fill_singles(ls_fill *batch, void *user)
+{
+    memcpy(batch->X, (const float *)user + batch->first, (size_t)batch->rows * sizeof *batch->X);
+    memcpy(batch->inputs[1], (const float *)user + batch->first, (size_t)batch->rows * sizeof *batch->X);
+    memcpy(batch->targets, (const float *)user + batch->first, (size_t)batch->rows * sizeof *batch->X);
+    return true;
+}
+
+/* A number for each row, (rows): of X, of further inputs and of a source. */
+static void single_numbers_are_rows_of_one(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    const ls_source source = {.fill = fill_singles,
+                              .user = values,
+                              .shape = LS_SHAPE(ROWS),
+                              .more = {LS_SHAPE(ROWS)},
+                              .n_more = 1,
+                              .targets = LS_SHAPE(ROWS)};
+    ls_data *floats = ls_data_from_floats(s, values, LS_SHAPE(ROWS), &(ls_loader){.batch = 8});
+    assert_int_equal(ls_data_add_input(floats, values, LS_SHAPE(ROWS)), LS_OK);
+    assert_int_equal(ls_data_set_targets(floats, values, LS_SHAPE(ROWS)), LS_OK);
+    ls_data *const both[] = {floats, ls_data_from_function(s, &source, &(ls_loader){.batch = 8})};
+    for (int k = 0; k < 2; k++) {
+        ls_batch b;
+        assert_true(ls_data_next(both[k], &b));
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(ls_rank(b.inputs[i]), 2);
+            assert_int_equal(ls_dim(b.inputs[i], 1), 1);
+            assert_values(b.inputs[i], values);
+        }
+        assert_int_equal(ls_rank(b.y), 1);
+        assert_values(b.y, values);
+    }
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* Of more classes than a byte has, and of fewer; they and further inputs go along with images that are held out. */
 static void labels_and_inputs_stay_with_their_rows(void **state)
 {
@@ -167,8 +204,8 @@ static void wrong_data_are_refused(void **state)
 {
     (void)state;
     static const char *const floats =
-        "ls_data_from_floats: the shape must be (rows, features), (rows, tokens, features) "
-        "or (rows, channels, height, width), of at least 1 each";
+        "ls_data_from_floats: the shape must be (rows), (rows, features), (rows, tokens, features) or (rows, channels, "
+        "height, width), of at least 1 each";
     float bad[ROWS * FEATURES];
     memcpy(bad, values, sizeof bad);
     bad[3 * FEATURES + 1] = INFINITY;
@@ -176,7 +213,7 @@ static void wrong_data_are_refused(void **state)
     ls_session *s = ls_open(NULL);
     const ls_shape shape = LS_SHAPE(ROWS, FEATURES);
     REFUSED(ls_data_from_floats(s, NULL, shape, NULL), LS_BAD_ARGUMENT, "ls_data_from_floats: values is NULL");
-    REFUSED(ls_data_from_floats(s, values, LS_SHAPE(ROWS), NULL), LS_BAD_SHAPE, floats);
+    REFUSED(ls_data_from_floats(s, values, (ls_shape){0}, NULL), LS_BAD_SHAPE, floats);
     REFUSED(ls_data_from_floats(s, values, LS_SHAPE(0, 2), NULL), LS_BAD_SHAPE, floats);
     REFUSED(ls_data_from_floats(s, values, LS_SHAPE(2, MANY, 4), NULL), LS_BAD_SHAPE,
             "needs 1 to 2147483647 images of 1 to 1048576 values each");
@@ -185,18 +222,19 @@ static void wrong_data_are_refused(void **state)
     REFUSED(ls_data_from_floats(s, values, shape, &(ls_loader){.augment = {.flip = true}}), LS_BAD_ARGUMENT,
             "flip, crop and erase are for images (rows, channels, height, width); these have 2 sizes");
     ls_data *data = ls_data_from_floats(s, values, shape, NULL);
-    REFUSED(ls_data_set_labels(data, NULL, ROWS, 3), LS_BAD_ARGUMENT,
-            "ls_data_set_labels: labels are given, or targets");
+    REFUSED(ls_data_set_labels(data, NULL, ROWS, 3), LS_BAD_ARGUMENT, "ls_data_set_labels: labels is NULL");
     REFUSED(ls_data_set_labels(data, labels, ROWS, 0), LS_BAD_ARGUMENT,
             "ls_data_set_labels: 0 classes; 1 to 16777216 are possible");
     REFUSED(ls_data_set_labels(data, labels, ROWS - 1, 3), LS_BAD_SHAPE, "ls_data_set_labels: 21 labels for 22 images");
     REFUSED(ls_data_set_labels(data, labels, ROWS, 2), LS_BAD_ARGUMENT,
-            "ls_data_set_labels: label 2 is 2, there are the classes 0 to 1");
-    REFUSED(ls_data_set_labels(data, below, ROWS, 2), LS_BAD_ARGUMENT, "ls_data_set_labels: label 1 is -1, there are");
-    REFUSED(
-        ls_data_add_input(data, values, LS_SHAPE(ROWS - 1, 2)), LS_BAD_SHAPE,
-        "ls_data_add_input: inputs must be (22, ...) for the images that there are, and of 1 to 1048576 numbers each");
-    REFUSED(ls_data_add_input(data, values, LS_SHAPE(ROWS)), LS_BAD_SHAPE,
+            "ls_data_set_labels: the label of row 2 is 2; of 2 classes labels are 0 to 1: count labels from 0");
+    REFUSED(ls_data_set_labels(data, below, ROWS, 2), LS_BAD_ARGUMENT,
+            "ls_data_set_labels: the label of row 1 is -1; of 2");
+    REFUSED(ls_data_add_input(data, values, LS_SHAPE(ROWS - 1, 2)), LS_BAD_SHAPE,
+            "ls_data_add_input: inputs must be (22, ...) for the images that there are, and of 1 to 1048576 numbers "
+            "each; the "
+            "shape is (21, 2)");
+    REFUSED(ls_data_add_input(data, values, LS_SHAPE(ROWS - 1)), LS_BAD_SHAPE,
             "ls_data_add_input: inputs must be (22, ...)");
     REFUSED(ls_data_add_input(data, bad, shape), LS_BAD_ARGUMENT,
             "ls_data_add_input: row 3 holds a number that is not finite");
@@ -206,11 +244,11 @@ static void wrong_data_are_refused(void **state)
             "ls_data_add_input: there are 4 inputs already, as many as a network takes");
     assert_int_equal(ls_data_set_targets(data, values, shape), LS_OK);
     REFUSED(ls_data_set_labels(data, labels, ROWS, 3), LS_BAD_ARGUMENT,
-            "ls_data_set_labels: labels are given, or targets, not both, before the first batch, and are not NULL");
+            "ls_data_set_labels: the data have targets (ls_data_set_targets); data have those or labels, not both");
     ls_batch b;
     assert_true(ls_data_next(data, &b));
     REFUSED(ls_data_add_input(data, values, shape), LS_BAD_ARGUMENT,
-            "ls_data_add_input: inputs are added before the first batch, and are not NULL");
+            "ls_data_add_input: the data are in use; give them values before the first batch (ls_data_next)");
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -473,8 +511,8 @@ static void what_a_function_does_wrong_ends_the_run(void **state)
          "numbers: batch 3 of epoch 1: row 2 holds a number that is not finite"},
         {{.fails = 0, .label = 3},
          LS_BAD_ARGUMENT,
-         "numbers: batch 0 of epoch 1: the label of row 1 is 3, there are the classes 0 to 2"},
-        {{.fails = 0, .label = -1}, LS_BAD_ARGUMENT, "the label of row 1 is -1, there are the classes 0 to 2"},
+         "numbers: batch 0 of epoch 1: the label of row 1 is 3; of 3 classes labels are 0 to 2"},
+        {{.fails = 0, .label = -1}, LS_BAD_ARGUMENT, "the label of row 1 is -1; of 3 classes labels are 0 to 2"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         made m = cases[k].how;
@@ -498,7 +536,7 @@ static void wrong_sources_are_refused(void **state)
     both.targets = LS_SHAPE(ROWS, 1);
     neither.classes = fewer.classes = 0;
     fewer.targets = LS_SHAPE(ROWS - 1, 1);
-    flat.shape = LS_SHAPE(ROWS);
+    flat.shape = LS_SHAPE(ROWS, 0);
     static const char *const either =
         "ls_data_from_function: the source has either 1 to 16777216 classes, or targets (rows, ...) of as many rows as "
         "its shape and of 1 to 1048576 numbers each";
@@ -510,7 +548,7 @@ static void wrong_sources_are_refused(void **state)
     REFUSED(ls_data_from_function(s, &neither, NULL), LS_BAD_ARGUMENT, either);
     REFUSED(ls_data_from_function(s, &fewer, NULL), LS_BAD_ARGUMENT, either);
     REFUSED(ls_data_from_function(s, &flat, NULL), LS_BAD_SHAPE,
-            "ls_data_from_function: the shape must be (rows, features)");
+            "ls_data_from_function: the shape must be (rows), (rows, features)");
     const ls_source good = source_of(&m);
     ls_source many = good, less = good;
     many.n_more = LS_MAX_INPUTS;
@@ -564,6 +602,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(floats_of_any_shape),
+        cmocka_unit_test(single_numbers_are_rows_of_one),
         cmocka_unit_test(labels_and_inputs_stay_with_their_rows),
         cmocka_unit_test(bytes_get_other_labels),
         cmocka_unit_test(bytes_need_no_labels),

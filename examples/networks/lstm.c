@@ -36,7 +36,7 @@ static ls_data *series(ls_session *s, int first, int rows, const ls_loader *load
         lengths[i] = (float)length;
     }
     ls_data *data = ls_data_from_floats(s, places, LS_SHAPE(rows, TOKENS, FEATURES), loader);
-    ls_data_add_input(data, lengths, LS_SHAPE(rows, 1));
+    ls_data_add_input(data, lengths, LS_SHAPE(rows));
     ls_data_set_labels(data, ways, rows, WAYS);
     free(places);
     free(lengths);

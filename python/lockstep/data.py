@@ -52,10 +52,10 @@ def telling(session, told):
 
 
 def loader_of(session, *, batch: int = 0, shuffle: bool = False, limit: int = 0, directory=None, flip: bool = False, crop: int = 0,
-              erase: float = 0.0, told=None):
+              erase: float = 0.0, edge_target: float = 0.0, told=None):
     """ls_loader from keywords."""
     folder = None if directory is None else os.fspath(directory)
-    loader = options("ls_loader *", directory=folder, batch=batch, shuffle=shuffle, limit=limit)
+    loader = options("ls_loader *", directory=folder, batch=batch, shuffle=shuffle, limit=limit, edge_target=edge_target)
     loader.c.augment = {"flip": flip, "crop": crop, "erase": erase}
     loader.c.told, user = telling(session, told)
     loader.c.user = user

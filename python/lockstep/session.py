@@ -299,8 +299,8 @@ class Session:
         """A data set by its name: "fashion-mnist", "mnist", "cifar10", "cifar100", "npy" or "folder"; part is "train" or "test".
 
         batch: images to a batch, 0 is 256. shuffle: a new order every epoch. limit: the first images only, 0 is all. directory: of the
-        files. flip, crop, erase: augmentation, see ls_augment. told: called with a line for each of several faulty files. Raises Error:
-        IO, BAD_FILE, UNSUPPORTED."""
+        files. flip, crop, erase: augmentation, see ls_augment; edge_target: what a crop shifts into targets with places. told: called with
+        a line for each of several faulty files. Raises Error: IO, BAD_FILE, UNSUPPORTED."""
         from .data import Data, loader_of
         made = loader_of(self, **loader)
         return Data(self, self.call(lib.ls_data_open, self._handle, name.encode(), number_of("ls_part", part), made.c), made)

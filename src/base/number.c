@@ -12,3 +12,16 @@ const char *ls_number_text(double value, char text[32])
     }
     return text;
 }
+
+const char *ls_shape_text(char *text, size_t size, const ls_shape *shape)
+{
+    size_t length = (size_t)snprintf(text, size, "(");
+    for (int i = 0; i < shape->rank && i < LS_MAX_RANK && length < size; i++)
+        if (i == 0 && shape->dim[0] < 0)
+            length += (size_t)snprintf(text + length, size - length, "images");
+        else
+            length += (size_t)snprintf(text + length, size - length, "%s%lld", i ? ", " : "", (long long)shape->dim[i]);
+    if (length < size)
+        snprintf(text + length, size - length, ")");
+    return text;
+}

@@ -5,9 +5,15 @@
 
 #include "device/change.h"
 
+/* Whether numbers change their places. */
+static inline bool ls_moves(const ls_augment *augment)
+{
+    return augment->flip || augment->crop > 0;
+}
+
 static inline bool ls_augments(const ls_augment *augment)
 {
-    return augment->flip || augment->crop > 0 || augment->erase > 0;
+    return ls_moves(augment) || augment->erase > 0;
 }
 
 /* The change of sample number `sample`, an image of height x width, in `epoch`. u[i] being number i, from 0 to below 1,

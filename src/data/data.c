@@ -1,6 +1,7 @@
 #include "data/data.h"
 #include "base/environment.h"
 #include "base/hash.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "data/augment.h"
 
@@ -54,6 +55,9 @@ static ls_status check(ls_context *context, const ls_images *images, const ls_lo
     ls_status status = check_shape(context, images, LS_BAD_SHAPE, "data");
     if (status != LS_OK || (status = check_augment(context, &loader->augment, images)) != LS_OK)
         return status;
+    if (!isfinite((float)loader->edge_target))
+        return ls_raise(context, LS_BAD_ARGUMENT, "ls_loader: edge_target is %g; it must be finite as a float",
+                        loader->edge_target);
     if (loader->batch < 0)
         return ls_raise(context, LS_BAD_ARGUMENT, "data: a batch of %d images; needs at least 1", loader->batch);
     if (loader->limit < 0)
@@ -164,6 +168,7 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images
                       .of = taken,
                       .rows = loader->limit > 0 && loader->limit < taken.rows ? loader->limit : taken.rows,
                       .augment = loader->augment,
+                      .edge_target = (float)loader->edge_target,
                       .batch = loader->batch > 0 ? loader->batch : DEFAULT_BATCH,
                       .shuffle = loader->shuffle,
                       .seed = seed,
@@ -199,6 +204,11 @@ float *ls_field_room(ls_context *context, const ls_field *field, int64_t rows)
     return ls_alloc(context, ls_field_bytes(field, rows), 1, "numbers beside the images");
 }
 
+ls_shape ls_shape_of_inputs(ls_shape shape)
+{
+    return shape.rank == 1 ? (ls_shape){2, {shape.dim[0], 1}} : shape;
+}
+
 bool ls_field_fits(const ls_shape *shape, int least_rank, int64_t rows)
 {
     int64_t numbers = 1;
@@ -215,20 +225,24 @@ static ls_status check_given(const ls_data *data, const void *given, const char 
 {
     if (ls_data_whole(data, function) != LS_OK)
         return ls_context_status(data->context);
-    if (!given || data->counted.holders > 1 || data->epoch || data->position)
-        return ls_raise(data->context, LS_BAD_ARGUMENT, "%s: %s before the first batch, and are not NULL", function,
-                        what);
+    if (!given)
+        return ls_raise(data->context, LS_BAD_ARGUMENT, "%s: %s is NULL", function, what);
+    if (data->counted.holders > 1 || data->epoch || data->position)
+        return ls_raise(data->context, LS_BAD_ARGUMENT,
+                        "%s: the data are in use; give them %s before the first batch (ls_data_next)", function, what);
     return LS_OK;
 }
 
 static ls_status check_shape_of_field(const ls_data *data, const ls_shape *shape, int least_rank, const char *function,
                                       const char *what)
 {
+    char is[128];
     if (ls_field_fits(shape, least_rank, data->rows))
         return LS_OK;
     return ls_raise(data->context, LS_BAD_SHAPE,
-                    "%s: %s must be (%lld, ...) for the images that there are, and of 1 to %d numbers each", function,
-                    what, (long long)data->rows, LS_MOST_PIXELS);
+                    "%s: %s must be (%lld, ...) for the images that there are, and of 1 to %d numbers each; the shape "
+                    "is %s",
+                    function, what, (long long)data->rows, LS_MOST_PIXELS, ls_shape_text(is, sizeof is, shape));
 }
 
 static ls_status copy_field(const ls_data *data, ls_field *field, const float *values, const ls_shape *shape)
@@ -257,12 +271,21 @@ ls_status ls_data_set_targets(ls_data *data, const float *targets, ls_shape shap
     if (!data)
         return LS_BAD_ARGUMENT;
     ls_images *of = &data->of;
-    if (check_given(data, of->targets.values ? NULL : targets, function, "targets are given once,") != LS_OK ||
+    if (check_given(data, targets, function, "targets") == LS_OK && of->targets.values)
+        return ls_raise(data->context, LS_BAD_ARGUMENT, "%s: the data have targets already; they are given once",
+                        function);
+    if (ls_context_status(data->context) != LS_OK ||
         check_shape_of_field(data, &shape, 1, function, "targets") != LS_OK)
         return ls_context_status(data->context);
-    if (shape.rank > 2 && (data->augment.flip || data->augment.crop))
-        return ls_raise(data->context, LS_UNSUPPORTED,
-                        "ls_data_set_targets: flip and crop would move the images, but not their targets' places");
+    if (shape.rank > 2 && ls_moves(&data->augment) &&
+        (shape.dim[shape.rank - 2] != of->height || shape.dim[shape.rank - 1] != of->width))
+        return ls_raise(
+            data->context, LS_BAD_SHAPE,
+            "%s: flip and crop move images of %d x %d together with their targets, whose last two sizes are "
+            "%lld x %lld; give targets of the images' places, or let a function make the batches "
+            "(ls_data_from_function)",
+            function, of->height, of->width, (long long)shape.dim[shape.rank - 2],
+            (long long)shape.dim[shape.rank - 1]);
     return copy_field(data, &of->targets, targets, &shape);
 }
 
@@ -273,12 +296,13 @@ ls_status ls_data_add_input(ls_data *data, const float *values, ls_shape shape)
     if (!data)
         return LS_BAD_ARGUMENT;
     ls_images *of = &data->of;
-    if (check_given(data, values, function, "inputs are added") != LS_OK)
+    if (check_given(data, values, function, "values") != LS_OK)
         return ls_context_status(data->context);
     if (of->n_more + 1 == LS_MAX_INPUTS)
         return ls_raise(data->context, LS_BAD_ARGUMENT, "%s: there are %d inputs already, as many as a network takes",
                         function, LS_MAX_INPUTS);
     ls_field *field = &of->more[of->n_more];
+    shape = ls_shape_of_inputs(shape);
     if (check_shape_of_field(data, &shape, 2, function, "inputs") != LS_OK)
         return ls_context_status(data->context);
     field->shape = shape;
@@ -292,19 +316,26 @@ ls_status ls_data_add_input(ls_data *data, const float *values, ls_shape shape)
 static ls_status check_labels(const ls_data *data, const int32_t *labels, int64_t rows, int classes)
 {
     static const char *const function = "ls_data_set_labels";
-    if (check_given(data, data->of.targets.values ? NULL : labels, function,
-                    "labels are given, or targets, not both,") != LS_OK)
+    if (check_given(data, labels, function, "labels") != LS_OK)
         return ls_context_status(data->context);
+    if (data->of.targets.values)
+        return ls_raise(data->context, LS_BAD_ARGUMENT,
+                        "%s: the data have targets (ls_data_set_targets); data have those or labels, not both",
+                        function);
     if (classes < 1 || classes > LS_MOST_CLASSES)
         return ls_raise(data->context, LS_BAD_ARGUMENT, "%s: %d classes; 1 to %d are possible", function, classes,
                         LS_MOST_CLASSES);
     if (rows != data->rows)
-        return ls_raise(data->context, LS_BAD_SHAPE, "%s: %lld labels for %lld images", function, (long long)rows,
+        return ls_raise(data->context, LS_BAD_SHAPE,
+                        "%s: %lld labels for %lld images; give one for each, in file order", function, (long long)rows,
                         (long long)data->rows);
     for (int64_t i = 0; i < rows; i++)
         if (labels[i] < 0 || labels[i] >= classes)
-            return ls_raise(data->context, LS_BAD_ARGUMENT, "%s: label %lld is %d, there are the classes 0 to %d",
-                            function, (long long)i, labels[i], classes - 1);
+            return ls_raise(
+                data->context, LS_BAD_ARGUMENT,
+                "%s: the label of row %lld is %d; of %d classes labels are 0 to %d: count labels from 0, or "
+                "give more classes",
+                function, (long long)i, labels[i], classes, classes - 1);
     return LS_OK;
 }
 

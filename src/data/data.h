@@ -85,6 +85,7 @@ struct ls_data {
     int64_t rows; /* the first ones of them, that are used */
     int batch;
     ls_augment augment;
+    float edge_target;
     bool shuffle;
     uint64_t seed;
     uint32_t *order;      /* [rows], of epoch `ordered` */
@@ -120,6 +121,8 @@ float *ls_field_room(ls_context *context, const ls_field *field, int64_t rows);
  * failure. */
 ls_status ls_data_whole(const ls_data *data, const char *function);
 
+/* What a network takes of a shape: single numbers, (rows), are (rows, 1). */
+ls_shape ls_shape_of_inputs(ls_shape shape);
 /* Whether a field can have that shape, of so many rows. */
 bool ls_field_fits(const ls_shape *shape, int least_rank, int64_t rows);
 

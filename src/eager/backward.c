@@ -79,9 +79,11 @@ ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy)
     if (!session)
         return y ? ls_status_of(y->session) : LS_BAD_ARGUMENT;
     if (!dy || dy->session != session || !ls_same_shape(&y->shape, &dy->shape) || y->kind != LS_TENSOR_COMPUTED ||
-        y->fold)
-        return ls_raise(&session->context, LS_BAD_SHAPE,
-                        "ls_backward_from: y must be computed, and dy a tensor of its shape");
+        y->fold) {
+        ls_bad_shapes((ls_tensor *[]){y, dy}, "y, dy", "ls_backward_from",
+                      "y must be computed, and dy a tensor of its shape");
+        return ls_status_of(session);
+    }
     char a[96], b[96];
     if (!ls_same_device(y->device, dy->device))
         return ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_backward_from: y is %s, dy %s; copy dy with ls_to",

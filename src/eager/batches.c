@@ -45,15 +45,30 @@ static ls_array *draw_changes(ls_session *session, const ls_data *data, const ls
     return changes;
 }
 
-/* Numbers beside the images, as samples like them. */
+/* The changes but for what they erase: it is moved targets that they are for. */
+static ls_array *moves_of(ls_session *session, const ls_array *changes)
+{
+    ls_array *moves = changes ? bits(session, changes->n) : NULL;
+    for (size_t at = 0; moves && at < moves->n; at += LS_CHANGE_NUMBERS) {
+        ls_change change;
+        memcpy(&change, changes->data + at, sizeof change);
+        change.height = 0;
+        memcpy(moves->data + at, &change, sizeof change);
+    }
+    return moves;
+}
+
+/* Numbers beside the images, as samples like them; with `moves` they are moved with their images. */
 static ls_tensor *field_samples(ls_session *session, const ls_data *data, const ls_field *field, const char *name,
-                                const ls_sample_list *list, int64_t rows)
+                                const ls_sample_list *list, int64_t rows, ls_array *moves)
 {
     ls_sample_list of = {.images = field->values,
                          .floats = true,
                          .image_bytes = ls_field_bytes(field, data->rows),
                          .owner = list->owner,
-                         .index = list->index};
+                         .index = list->index,
+                         .changes = moves,
+                         .edge = moves ? data->edge_target : 0};
     ls_shape shape = field->shape;
     shape.dim[0] = rows;
     return samples(session, LS_TENSOR_IMAGES, name, &shape, &of);
@@ -75,13 +90,16 @@ static void read_samples(ls_session *session, const ls_data *data, const ls_batc
         changed.changes = draw_changes(session, data, rows);
     const ls_shape images = ls_images_shape(of, rows->n);
     batch->inputs[0] = batch->X = samples(session, LS_TENSOR_IMAGES, "a batch's images", &images, &changed);
+    ls_array *moves =
+        of->targets.shape.rank > 2 && ls_moves(&data->augment) ? moves_of(session, changed.changes) : NULL;
     if (of->targets.values)
-        batch->y = field_samples(session, data, &of->targets, "a batch's targets", &list, rows->n);
+        batch->y = field_samples(session, data, &of->targets, "a batch's targets", &list, rows->n, moves);
     else if (ls_images_labelled(of))
         batch->y = samples(session, LS_TENSOR_LABELS, "a batch's labels", &(ls_shape){1, {rows->n}}, &list);
     for (int i = 0; i < of->n_more; i++)
-        batch->inputs[1 + i] = field_samples(session, data, &of->more[i], "a batch's input", &list, rows->n);
+        batch->inputs[1 + i] = field_samples(session, data, &of->more[i], "a batch's input", &list, rows->n, NULL);
     ls_array_drop(list.index);
+    ls_array_drop(moves);
     ls_array_drop(changed.changes);
 }
 

@@ -20,8 +20,10 @@ static ls_status check_inputs(const ls_network *network, ls_tensor *const inputs
     for (int i = 0; i < n; i++) {
         char a[96], b[96];
         if (inputs[i]->shape.rank < 2) {
-            ls_bad_shape(inputs[i], function,
-                         "the images must be (images, channels, height, width) or (images, features)");
+            ls_bad_shape(
+                inputs[i], function,
+                "an input must be (images, features), (images, tokens, features) or (images, channels, height, "
+                "width); a number for each image is (images, 1)");
             return ls_status_of(session);
         }
         if (inputs[i]->session != session || !ls_same_device(inputs[i]->device, X->device))

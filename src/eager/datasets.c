@@ -60,8 +60,9 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
     }
     for (int64_t i = 0; labels && i < rows; i++)
         if (labels[i] >= classes) {
-            ls_raise(context, LS_BAD_ARGUMENT, "ls_data_from_memory: label %lld is %d, there are %d classes",
-                     (long long)i, labels[i], classes);
+            ls_raise(context, LS_BAD_ARGUMENT,
+                     "ls_data_from_memory: the label of row %lld is %d; of %d classes labels are 0 to %d", (long long)i,
+                     labels[i], classes, classes - 1);
             return NULL;
         }
     ls_images copied = {.rows = rows, .channels = channels, .height = height, .width = width, .classes = classes};
@@ -76,15 +77,16 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
 }
 
 /* Sizes of one image from a shape of rank 2 to 4; those that it has not are 1. */
-static ls_status take_shape(ls_session *session, ls_images *images, const ls_shape *shape, const char *function)
+static ls_status take_shape(ls_session *session, ls_images *images, const ls_shape *given, const char *function)
 {
+    const ls_shape taken = ls_shape_of_inputs(*given), *shape = &taken;
     bool good = shape->rank >= 2 && shape->rank <= LS_MAX_RANK;
     for (int i = 0; i < shape->rank && good; i++)
         good = shape->dim[i] >= 1 && shape->dim[i] <= INT32_MAX;
     if (!good)
         return ls_raise(&session->context, LS_BAD_SHAPE,
-                        "%s: the shape must be (rows, features), (rows, tokens, features) or (rows, channels, height, "
-                        "width), of at least 1 each",
+                        "%s: the shape must be (rows), (rows, features), (rows, tokens, features) or (rows, channels, "
+                        "height, width), of at least 1 each",
                         function);
     ls_shape_image(shape, &images->channels, &images->height, &images->width);
     images->rows = shape->dim[0];
@@ -137,7 +139,7 @@ static ls_status check_source(ls_session *session, const ls_source *source, cons
             function, LS_MOST_CLASSES, LS_MOST_PIXELS);
     bool good = source->n_more >= 0 && source->n_more < LS_MAX_INPUTS;
     for (int i = 0; good && i < source->n_more; i++)
-        good = ls_field_fits(&source->more[i], 2, rows);
+        good = ls_field_fits(&source->more[i], 1, rows);
     if (!good)
         return ls_raise(context, LS_BAD_ARGUMENT,
                         "%s: the source has 0 to %d inputs more, (rows, ...) of as many rows as its shape and of 1 to "
@@ -156,7 +158,7 @@ ls_data *ls_data_from_function(ls_session *session, const ls_source *source, con
     if (take_shape(session, &images, &source->shape, "ls_data_from_function") != LS_OK)
         return NULL;
     for (; images.n_more < source->n_more; images.n_more++)
-        images.more[images.n_more].shape = source->more[images.n_more];
+        images.more[images.n_more].shape = ls_shape_of_inputs(source->more[images.n_more]);
     images.filling = ls_alloc(context, 1, sizeof *images.filling, "a source of data");
     if (!images.filling)
         return NULL;

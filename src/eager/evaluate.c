@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/environment.h"
+#include "base/number.h"
 #include "cluster/cluster.h"
 #include "eager/batches.h"
 #include "eager/calls.h"

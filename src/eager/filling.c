@@ -36,8 +36,9 @@ static ls_status take(ls_session *session, const ls_data *data, const ls_fill *f
     for (int i = 0; f->labels && i < f->rows; i++) {
         if (f->labels[i] < 0 || f->labels[i] >= data->of.classes)
             return ls_raise(&session->context, LS_BAD_ARGUMENT,
-                            "%s: batch %d of epoch %lld: the label of row %d is %d, there are the classes 0 to %d",
-                            name, f->batch, (long long)f->epoch, i, f->labels[i], data->of.classes - 1);
+                            "%s: batch %d of epoch %lld: the label of row %d is %d; of %d classes labels are 0 to %d",
+                            name, f->batch, (long long)f->epoch, i, f->labels[i], data->of.classes,
+                            data->of.classes - 1);
         y[i] = (float)f->labels[i];
     }
     return LS_OK;

@@ -7,7 +7,7 @@
 #include "eager/infer.h"
 #include "exec/copies.h"
 
-/* One image of a batch as rows of floats: what LS_OP_IMAGES makes of it. */
+/* One image of a batch as rows of floats: what LS_OP_IMAGES makes of it. Targets are moved likewise. */
 static void unpack_image(const ls_sample_list *list, uint32_t sample, int64_t place, int c, int h, int w, float *to)
 {
     const size_t plane = (size_t)h * (size_t)w, first = sample * (size_t)c * plane;
@@ -18,7 +18,7 @@ static void unpack_image(const ls_sample_list *list, uint32_t sample, int64_t pl
         for (int i = 0; i < h * w; i++) {
             int32_t from = ls_change_source(&change, h, w, i / w, i % w);
             size_t number = first + (size_t)channel * plane + (size_t)(from < 0 ? 0 : from);
-            *to++ = from < 0       ? 0
+            *to++ = from < 0       ? list->edge
                     : list->floats ? ((const float *)list->images)[number]
                                    : (float)((const uint8_t *)list->images)[number] / 255.0f;
         }
@@ -31,6 +31,11 @@ static void unpack(ls_task *task, ls_turn *turn)
     const ls_tensor *t = task->payload; /* a copy of the tensor's fields, not a tensor to be held */
     int c, h, w;
     size_t numbers = (size_t)ls_shape_image(&t->shape, &c, &h, &w);
+    if (t->batch.list.changes && t->shape.rank == 3) { /* targets (rows, height, width) that are moved */
+        w = h;
+        h = c;
+        c = 1;
+    }
     for (int64_t row = 0; row < t->shape.dim[0]; row++) {
         uint32_t sample = ls_sample_at(&t->batch.list, t->batch.first + row);
         if (t->kind == LS_TENSOR_LABELS)

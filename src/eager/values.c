@@ -1,8 +1,10 @@
 /* Tensors with numbers: made, copied between devices, cut, added, read. */
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/environment.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "device/devices.h"
 #include "eager/realize.h"
@@ -275,8 +277,10 @@ ls_tensor *ls_gather(ls_tensor *const parts[], int n, ls_device device)
         int64_t rows = rest.dim[0];
         rest.dim[0] = shape.dim[0];
         if (parts[i]->session != session || rest.rank < 1 || !ls_same_shape(&rest, &shape)) {
-            ls_raise(&session->context, LS_BAD_SHAPE, "ls_gather: part %d has rows of another shape", i);
-            return NULL;
+            char names[32];
+            snprintf(names, sizeof names, "part 0, part %d", i);
+            return ls_bad_shapes((ls_tensor *[]){parts[0], parts[i]}, names, "ls_gather",
+                                 "all parts must have rows of one shape, and be of one session");
         }
         if (ls_realize(parts[i], "ls_gather") != LS_OK)
             return NULL;
@@ -405,7 +409,7 @@ double ls_item(ls_tensor *tensor)
     if (!session)
         return 0;
     if (ls_shape_numbers(&tensor->shape) != 1)
-        ls_raise(&session->context, LS_BAD_SHAPE, "ls_item: the tensor has more or less than one number");
+        ls_bad_shape(tensor, "ls_item", "x must have one number");
     return ls_read(tensor, &value, 1) == LS_OK ? value : 0;
 }
 

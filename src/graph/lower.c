@@ -93,6 +93,12 @@ static void add_input(ls_trace *trace, ls_tensor *t)
         trace->inputs[trace->n_inputs++] = t;
 }
 
+/* Targets that were moved with their images: the host makes their numbers, as kernels move maps of images alone. */
+static bool is_moved_target(const ls_tensor *t)
+{
+    return t->batch.list.changes && (t->shape.rank < LS_MAX_RANK || t->batch.list.edge != 0);
+}
+
 static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
 {
     if (t->kind == LS_TENSOR_INPUT || t->kind == LS_TENSOR_PARAMETER) {
@@ -106,7 +112,7 @@ static void add_leaf(ls_trace *trace, ls_tensor *t, ls_role as)
         add_weight(trace, t);
     else if (as == LS_ROLE_LABELS)
         trace->labels = trace->labels && trace->labels != t ? (trace->failure = "it has labels twice", t) : t;
-    else if (t->kind == LS_TENSOR_IMAGES && (!trace->images || trace->images == t))
+    else if (t->kind == LS_TENSOR_IMAGES && !is_moved_target(t) && (!trace->images || trace->images == t))
         trace->images = t;
     else
         add_input(trace, t);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/environment.h"
+#include "base/number.h"
 #include "base/random.h"
 
 enum { MAX_WINDOW = 1 << 15 };
@@ -40,14 +41,31 @@ ls_session *ls_operands(ls_tensor *const in[], int n, const char *function)
     return session;
 }
 
+ls_tensor *ls_bad_shapes(ls_tensor *const of[], const char *names, const char *function, const char *what)
+{
+    enum { SHAPE = 128 };
+    const ls_recording *recording = of[0]->session->recording;
+    char all[LS_MAX_IN * SHAPE] = "";
+    size_t length = 0;
+    for (int k = 0; *names; k++) {
+        const size_t name = strcspn(names, ",");
+        char shape[SHAPE];
+        if (of[k]) {
+            ls_shape_text(shape, sizeof shape, &of[k]->shape);
+            snprintf(all + length, sizeof all - length, "%s%.*s%s %s", length ? ", " : "", (int)name, names,
+                     length ? "" : " is", shape);
+            length = strlen(all);
+        }
+        names += name + strspn(names + name, ", ");
+    }
+    ls_raise(&of[0]->session->context, LS_BAD_SHAPE, "%s: %s; %s%s%s%s", function, what, all, recording ? " at \"" : "",
+             recording ? recording->path : "", recording ? "\"" : "");
+    return NULL;
+}
+
 ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *what)
 {
-    const ls_recording *recording = x->session->recording;
-    char shape[128];
-    ls_shape_text(shape, sizeof shape, &x->shape);
-    ls_raise(&x->session->context, LS_BAD_SHAPE, "%s: %s; x is %s%s%s%s", function, what, shape,
-             recording ? " at \"" : "", recording ? recording->path : "", recording ? "\"" : "");
-    return NULL;
+    return ls_bad_shapes(&(ls_tensor *){(ls_tensor *)x}, "x", function, what); /* looked at alone */
 }
 
 bool ls_are_alike(ls_tensor *a, ls_tensor *b, const char *function)
@@ -56,7 +74,7 @@ bool ls_are_alike(ls_tensor *a, ls_tensor *b, const char *function)
         return false;
     const bool alike = a->shape.rank >= 1 && b->kind != LS_TENSOR_PARAMETER && ls_same_shape(&a->shape, &b->shape);
     if (!alike)
-        ls_bad_shape(b, function, "both operands must be (images, ...) of one shape");
+        ls_bad_shapes((ls_tensor *[]){a, b}, "a, b", function, "both operands must be (images, ...) of one shape");
     return alike;
 }
 
@@ -206,9 +224,9 @@ ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight)
         return NULL;
     const ls_shape *w = ls_weight_shape(weight);
     if (!has_features(x) || !w || w->rank != 2 || w->dim[0] != x->shape.dim[x->shape.rank - 1])
-        return ls_bad_shape(x, "ls_matmul",
-                            "x must be flat or (images, tokens, features), and weight a parameter (features of x, "
-                            "outputs)");
+        return ls_bad_shapes(in, "x, weight", "ls_matmul",
+                             "x must be flat or (images, tokens, features), and weight a parameter (features of x, "
+                             "outputs)");
     if (weight->kind == LS_TENSOR_PARAMETER && x->session->recording) {
         ls_view *fan = &x->session->recording->flat->views[weight->view];
         fan->fan_in = (size_t)w->dim[0];
@@ -226,11 +244,11 @@ ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias)
         return NULL;
     const ls_shape *w = ls_weight_shape(weight);
     if (!has_features(x) || !w || w->rank != 2 || w->dim[1] != x->shape.dim[x->shape.rank - 1])
-        return ls_bad_shape(x, "ls_linear",
-                            "x must be flat or (images, tokens, features), and weight a parameter (outputs, features "
-                            "of x)");
+        return ls_bad_shapes(in, "x, weight, bias", "ls_linear",
+                             "x must be flat or (images, tokens, features), and weight a parameter (outputs, features "
+                             "of x)");
     if (bias && !ls_fits_bias(bias, w->dim[0]))
-        return ls_bad_shape(x, "ls_linear", "bias must be a parameter (outputs)");
+        return ls_bad_shapes(in, "x, weight, bias", "ls_linear", "bias must be a parameter (outputs)");
     return product(in, n, 0, w->dim[0]);
 }
 

@@ -37,7 +37,7 @@ static bool good_options(ls_tensor *q, const ls_tensor *k, const ls_attention_op
         ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: kv_heads is %d, and k has %lld heads", name, o->kv_heads,
                  (long long)heads);
     else if (!ls_are_lengths(o->lengths, q))
-        ls_bad_shape(o->lengths, name, "lengths must be (images) or (images, 1)");
+        ls_bad_shapes((ls_tensor *[]){q, o->lengths}, "q, lengths", name, "lengths must be (images) or (images, 1)");
     return !ls_failed(session);
 }
 
@@ -53,7 +53,7 @@ ls_tensor *ls_attention(ls_tensor *q, ls_tensor *k, ls_tensor *v, const ls_atten
                             ? "k and v must have images, and be no parameters"
                             : wrong_shapes(q, k, v);
     if (wrong)
-        return ls_bad_shape(q, name, wrong);
+        return ls_bad_shapes(in, "q, k, v", name, wrong);
     if (!good_options(q, k, &o))
         return NULL;
     const int rank = q->shape.rank;

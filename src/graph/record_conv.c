@@ -86,15 +86,15 @@ ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_
     ls_shape_image(&x->shape, &c, &height, &width);
     const char *why = x->shape.rank == 4 && w && w->rank == 4 ? wrong(w, bias, options, c, w->dim[0], false) : NULL;
     if (why)
-        return ls_bad_shape(x, "ls_conv2d", why);
+        return ls_bad_shapes(in, "x, weight, bias", "ls_conv2d", why);
     if (x->shape.rank != 4 || !w || w->rank != 4 || w->dim[1] * groups != c)
-        return ls_bad_shape(x, "ls_conv2d",
-                            "weight must be a parameter (outputs, channels of x / groups, kernel, kernel_w)");
+        return ls_bad_shapes(in, "x, weight, bias", "ls_conv2d",
+                             "weight must be a parameter (outputs, channels of x / groups, kernel, kernel_w)");
     const ls_attributes how = windows(options, (int)w->dim[2], (int)w->dim[3]);
     const ls_windows of = ls_windows_of(&how);
     const int h = (int)ls_windows_along(&of.rows, height), wide = (int)ls_windows_along(&of.columns, width);
     if (h < 1 || wide < 1)
-        return ls_bad_shape(x, "ls_conv2d", "the kernel is larger than the padded map");
+        return ls_bad_shapes(in, "x, weight", "ls_conv2d", "the kernel is larger than the padded map");
     ls_tensor *y = ls_record(LS_OP_CONV, in, n, (int)w->dim[0], h, wide, false);
     if (!y)
         return NULL;
@@ -121,17 +121,17 @@ ls_tensor *ls_conv_transpose2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias,
     int c, height, width;
     ls_shape_image(&x->shape, &c, &height, &width);
     if (x->shape.rank != 4 || !w || w->rank != 4 || w->dim[0] != c || w->dim[1] * groups > INT32_MAX)
-        return ls_bad_shape(x, "ls_conv_transpose2d",
-                            "weight must be a parameter (channels of x, outputs / groups, kernel, kernel_w)");
+        return ls_bad_shapes(in, "x, weight, bias", "ls_conv_transpose2d",
+                             "weight must be a parameter (channels of x, outputs / groups, kernel, kernel_w)");
     const int outputs = (int)(w->dim[1] * groups);
     const char *why = wrong(w, bias, options, c, outputs, true);
     if (why)
-        return ls_bad_shape(x, "ls_conv_transpose2d", why);
+        return ls_bad_shapes(in, "x, weight, bias", "ls_conv_transpose2d", why);
     const ls_attributes how = windows(options, (int)w->dim[2], (int)w->dim[3]);
     const ls_windows of = ls_windows_of(&how);
     const int64_t h = rows_of(&of.rows, height, more), wide = rows_of(&of.columns, width, more);
     if (h < 1 || wide < 1)
-        return ls_bad_shape(x, "ls_conv_transpose2d", "the padding takes away the whole map");
+        return ls_bad_shapes(in, "x, weight", "ls_conv_transpose2d", "the padding takes away the whole map");
     if (h > LS_MOST_NUMBERS / LS_LANES || wide > LS_MOST_NUMBERS / LS_LANES)
         return ls_bad_shape(x, "ls_conv_transpose2d", "an image of the result would have too many numbers");
     ls_tensor *y = ls_record(LS_OP_CONV_DATA, in, 2, outputs, (int)h, (int)wide, false);

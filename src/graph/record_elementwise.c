@@ -1,5 +1,6 @@
 /* Recording of the operations that own networks are put together from, and of the user's own. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/environment.h"
@@ -162,8 +163,11 @@ ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width)
     int64_t numbers = ls_shape_image(&x->shape, &c, &h, &w);
     bool fits = channels > 0 && height > 0 && width > 0 && numbers % channels == 0 &&
                 numbers / channels % height == 0 && numbers / channels / height == width;
+    char what[192];
+    snprintf(what, sizeof what, "x must be (images, ...) and keep an image's %lld numbers, not become %d x %d x %d",
+             (long long)numbers, channels, height, width);
     if (x->shape.rank < 1 || !fits)
-        return ls_bad_shape(x, "ls_reshape", "x must be (images, ...) and keep its number of numbers");
+        return ls_bad_shape(x, "ls_reshape", what);
     /* Every number keeps its place in an image's C order, which is the order they lie in: nothing moves. */
     return ls_record(LS_OP_COUNT, &x, 1, channels, height, width, false);
 }
@@ -307,12 +311,17 @@ ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[])
         if (parameter && ls_shape_numbers(&inputs[k]->shape) > LS_MOST_NUMBERS)
             return ls_bad_shape(inputs[k], op->name, "a parameter has too many numbers");
         if (!parameter && inputs[k]->shape.dim[0] != inputs[0]->shape.dim[0])
-            return ls_bad_shape(inputs[k], op->name, "all inputs but parameters must have as many images");
+            return ls_bad_shapes((ls_tensor *[]){inputs[0], inputs[k]}, "input 0, another", op->name,
+                                 "all inputs but parameters must have as many images");
         put_sizes(call.in[k], inputs[k], parameter);
     }
     memcpy(call.out, call.in[0], sizeof call.out);
     if ((op->shape && !op->shape(&call)) || call.out[0] < 1 || call.out[1] < 1 || call.out[2] < 1)
-        return ls_bad_shape(inputs[0], op->name, "its shape rule refuses the inputs");
+        return ls_bad_shapes(inputs,
+                             op->inputs == 1   ? "x"
+                             : op->inputs == 2 ? "x, input 1"
+                                               : "x, input 1, input 2",
+                             op->name, "its shape rule refuses the inputs");
     const ls_custom *kept = keep(session, op);
     bool flat = call.out[1] == 1 && call.out[2] == 1;
     ls_tensor *y =

@@ -116,8 +116,9 @@ static bool put_targets(ls_tensor *in[LS_MAX_IN], ls_tensor *y, const ls_loss *o
         return true;
     }
     if (y->shape.rank != logits->shape.rank) {
-        ls_bad_shape(logits, function,
-                     "y must be labels (images, ...) with values, one for each place, or targets of the logits' shape");
+        ls_bad_shapes(
+            (ls_tensor *[]){logits, y}, "logits, y", function,
+            "y must be labels (images, ...) with values, one for each place, or targets of the logits' shape");
         return false;
     }
     if (!ls_are_alike(logits, y, function) || refuse(logits, function, ignores(o)))
@@ -135,7 +136,8 @@ static ls_tensor *cross_entropy(ls_tensor *logits, ls_tensor *y, const ls_loss *
     if (!ls_operands((ls_tensor *[]){logits, y}, 2, function))
         return NULL;
     if (logits->shape.rank < 2)
-        return ls_bad_shape(logits, function, "logits must be (images, classes, ...)");
+        return ls_bad_shapes((ls_tensor *[]){logits, y}, "logits, y", function,
+                             "logits must be (images, classes, ...)");
     if (!put_targets(in, y, o, function) || refuse(logits, function, bends(o)))
         return NULL;
     if (o->positive_weights && refuse(logits, function, "positive_weights"))

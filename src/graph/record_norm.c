@@ -1,4 +1,6 @@
 /* Recording of what normalises an image's numbers by themselves: LayerNorm, GroupNorm, RMSNorm. */
+#include <stdio.h>
+
 #include "base/environment.h"
 #include "graph/record.h"
 
@@ -66,9 +68,9 @@ static ls_tensor *last(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, double 
         return NULL;
     const int rank = x->shape.rank, dim = rank == 3 ? 2 : 1;
     if (rank < 2 || !fits(weight, x, dim) || !fits(bias, x, dim))
-        return ls_bad_shape(x, function,
-                            "x must be (images, features), (images, tokens, features) or (images, channels, height, "
-                            "width), and weight and bias parameters (features) or (channels)");
+        return ls_bad_shapes((ls_tensor *[]){x, weight, bias}, "x, weight, bias", function,
+                             "x must be (images, features), (images, tokens, features) or (images, channels, height, "
+                             "width), and weight and bias parameters (features) or (channels)");
     const int64_t *size = x->shape.dim, inner = rank == 4 ? size[2] * size[3] : 1;
     return affine(normalized(x, op, rank == 3 ? size[1] : 1, size[dim], inner, eps), weight, bias, dim);
 }
@@ -91,10 +93,14 @@ ls_tensor *ls_group_norm(ls_tensor *x, int groups, ls_tensor *weight, ls_tensor 
     static const char *const name = "ls_group_norm";
     if (!are_operands(x, weight, bias, eps, name))
         return NULL;
+    char what[160];
+    snprintf(
+        what, sizeof what,
+        "x must be (images, channels, ...) with channels that the %d groups divide, and weight and bias parameters "
+        "(channels)",
+        groups);
     if (x->shape.rank < 2 || groups < 1 || x->shape.dim[1] % groups != 0 || !fits(weight, x, 1) || !fits(bias, x, 1))
-        return ls_bad_shape(x, name,
-                            "x must be (images, channels, ...) with channels that the groups divide, and weight and "
-                            "bias parameters (channels)");
+        return ls_bad_shapes((ls_tensor *[]){x, weight, bias}, "x, weight, bias", name, what);
     int c, h, w;
     const int64_t numbers = ls_shape_image(&x->shape, &c, &h, &w);
     return affine(normalized(x, LS_OP_SET_NORM, groups, numbers / groups, 1, eps), weight, bias, 1);

@@ -23,8 +23,8 @@ ls_tensor *ls_last_token(ls_tensor *x, ls_tensor *lengths)
     if (!ls_operands((ls_tensor *[]){x, lengths}, lengths ? 2 : 1, "ls_last_token"))
         return NULL;
     if (x->shape.rank != 3 || !ls_are_lengths(lengths, x))
-        return ls_bad_shape(x, "ls_last_token",
-                            "x must be (images, tokens, features), and lengths (images) or (images, 1)");
+        return ls_bad_shapes((ls_tensor *[]){x, lengths}, "x, lengths", "ls_last_token",
+                             "x must be (images, tokens, features), and lengths (images) or (images, 1)");
     return last_token(x, lengths);
 }
 
@@ -45,19 +45,23 @@ static ls_tensor *recurrent(ls_tensor *x, ls_tensor *const weights[4], const ls_
         all[n++] = how->lengths;
     if (!ls_operands(all, n, function))
         return NULL;
+    static const char *const names = "x, weight_ih, weight_hh, bias_ih, bias_hh, lengths";
+    ls_tensor *given[] = {x, weights[0], weights[1], weights[2], weights[3], how->lengths};
     const ls_shape *state = ls_weight_shape(weights[1]);
     const int64_t h = state && state->rank == 2 ? state->dim[1] : 0;
     const int64_t rows = h * (op == LS_OP_LSTM ? LS_LSTM_GATES : LS_GRU_GATES);
     if (x->shape.rank != 3 || !fits(weights[0], rows, x->shape.dim[2]) || !fits(weights[1], rows, h))
-        return ls_bad_shape(x, function,
-                            op == LS_OP_LSTM ? "x must be (images, tokens, features), and the weights parameters (4 * "
-                                               "hidden, features) and (4 * hidden, hidden)"
-                                             : "x must be (images, tokens, features), and the weights parameters (3 * "
-                                               "hidden, features) and (3 * hidden, hidden)");
+        return ls_bad_shapes(given, names, function,
+                             op == LS_OP_LSTM ? "x must be (images, tokens, features), and the weights parameters (4 * "
+                                                "hidden, features) and (4 * hidden, hidden)"
+                                              : "x must be (images, tokens, features), and the weights parameters (3 * "
+                                                "hidden, features) and (3 * hidden, hidden)");
     if ((weights[2] && !ls_fits_bias(weights[2], rows)) || (weights[3] && !ls_fits_bias(weights[3], rows)))
-        return ls_bad_shape(x, function, "a bias must be a parameter with as many numbers as the weights have rows");
+        return ls_bad_shapes(given, names, function,
+                             "a bias must be a parameter with as many numbers as the weights have rows");
     if (!ls_are_lengths(how->lengths, x))
-        return ls_bad_shape(how->lengths, function, "lengths must be (images) or (images, 1), for x's images");
+        return ls_bad_shapes((ls_tensor *[]){x, how->lengths}, "x, lengths", function,
+                             "lengths must be (images) or (images, 1), for x's images");
     ls_tensor *in[] = {ls_linear(x, weights[0], weights[2]), weights[1], weights[3], how->lengths};
     const ls_shape shape = {3, {x->shape.dim[0], x->shape.dim[1], h}};
     ls_tensor *y = in[0] ? ls_record_shaped(op, in, 4, &shape) : NULL;

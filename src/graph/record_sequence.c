@@ -22,9 +22,9 @@ ls_tensor *ls_batch_matmul(ls_tensor *a, ls_tensor *b)
     for (int i = 0; fits && i < rank - 2; i++)
         fits = x->dim[i] == y->dim[i];
     if (!fits || x->dim[rank - 1] != y->dim[rank - 2])
-        return ls_bad_shape(b, name,
-                            "a must be (images, rows, inner) and b (images, inner, columns), both perhaps with equal "
-                            "sizes between");
+        return ls_bad_shapes((ls_tensor *[]){a, b}, "a, b", name,
+                             "a must be (images, rows, inner) and b (images, inner, columns), both perhaps with equal "
+                             "sizes between");
     ls_tensor *in[] = {rank == 3 ? ls_as_rank(a, 4) : a, rank == 3 ? ls_as_rank(b, 4) : b};
     if (!in[0] || !in[1])
         return NULL;
@@ -43,9 +43,11 @@ ls_tensor *ls_embedding(ls_tensor *ids, ls_tensor *table)
         return NULL;
     const ls_shape *rows = ls_weight_shape(table);
     if (ids->shape.rank != 2 || !rows || rows->rank != 2)
-        return ls_bad_shape(ids, name, "ids must be (images, tokens), and the table a parameter (rows, features)");
+        return ls_bad_shapes(in, "ids, table", name,
+                             "ids must be (images, tokens), and the table a parameter (rows, features)");
     if (rows->dim[0] > LS_TABLE_ROWS)
-        return ls_bad_shape(ids, name, "ids are floats, so the table can have no more than 16777216 rows");
+        return ls_bad_shapes(in, "ids, table", name,
+                             "ids are floats, so the table can have no more than 16777216 rows");
     const ls_shape shape = {3, {ids->shape.dim[0], ids->shape.dim[1], rows->dim[1]}};
     return ls_record_shaped(LS_OP_EMBEDDING, in, 2, &shape);
 }

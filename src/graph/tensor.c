@@ -389,20 +389,6 @@ bool ls_same_shape(const ls_shape *a, const ls_shape *b)
     return true;
 }
 
-void ls_shape_text(char *text, size_t size, const ls_shape *shape)
-{
-    size_t length = (size_t)snprintf(text, size, "(");
-    for (int i = 0; i < shape->rank && length < size; i++) {
-        const char *comma = i ? ", " : "";
-        if (i == 0 && shape->dim[0] < 0)
-            length += (size_t)snprintf(text + length, size - length, "images");
-        else
-            length += (size_t)snprintf(text + length, size - length, "%s%lld", comma, (long long)shape->dim[i]);
-    }
-    if (length < size)
-        snprintf(text + length, size - length, ")");
-}
-
 bool ls_same_device(ls_device a, ls_device b)
 {
     return a.type == b.type && a.index == b.index;

@@ -41,6 +41,7 @@ typedef struct ls_sample_list {
     ls_counted *owner;  /* of those */
     ls_array *index;    /* sample numbers, as bits */
     ls_array *changes;  /* an ls_change for each, as bits; NULL: the images come as they are */
+    float edge;         /* what a change shifts in */
 } ls_sample_list;
 
 void ls_samples_hold(const ls_sample_list *list);
@@ -177,7 +178,6 @@ int64_t ls_shape_image(const ls_shape *shape, int *c, int *h, int *w); /* number
  * is 1. */
 ls_shape ls_shape_behind_images(const ls_shape *weight, int rank, int axis);
 bool ls_same_shape(const ls_shape *a, const ls_shape *b);
-void ls_shape_text(char *text, size_t size, const ls_shape *shape); /* "(2, 5)" */
 
 bool ls_same_device(ls_device a, ls_device b);
 const char *ls_tensor_name(const ls_tensor *tensor, char text[96]); /* for messages: W1 on cpu(0) */

@@ -7,6 +7,7 @@
 #include <lockstep_weights.h>
 
 #include "base/environment.h"
+#include "base/number.h"
 #include "data/data.h"
 #include "device/devices.h"
 #include "exec/stream.h"

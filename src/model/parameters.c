@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/environment.h"
+#include "base/number.h"
 #include "model/network.h"
 
 static void tell(const ls_view *view, ls_parameter_info *info)

@@ -1,5 +1,6 @@
 #include "model/program.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "comm/tree.h"
@@ -373,12 +374,18 @@ static int32_t checked_label(const ls_feed *feed, int64_t i)
     if (label != NO_CLASS)
         return label;
     ls_context *context = &feed->program->session->context;
-    if (ls_has_labels(&feed->labels))
-        ls_raise(context, LS_BAD_ARGUMENT, "a label is %g; the logits have the classes 0 to %d", given_label(feed, i),
-                 feed->classes - 1);
-    else
-        ls_raise(context, LS_BAD_ARGUMENT, "label %lld is %g; there are the classes 0 to %d", (long long)i,
-                 given_label(feed, i), feed->classes - 1);
+    const int64_t each = feed->labels_each;
+    const bool of_data = ls_has_labels(&feed->labels);
+    char place[32] = "";
+    if (each > 1)
+        snprintf(place, sizeof place, ", place %lld,", (long long)(i % each));
+    ls_raise(
+        context, LS_BAD_ARGUMENT,
+        "the label of %s %lld%s is %g; the logits have the classes 0 to %d, and labels are whole numbers: make the "
+        "network's last size larger, or say by ls_loss.ignore which label counts nothing",
+        of_data ? "the data's image" : "row",
+        of_data ? (long long)ls_sample_at(&feed->labels, feed->first_label + i) : (long long)(i / each), place,
+        given_label(feed, i), feed->classes - 1);
     atomic_store(&feed->program->session->broken, true);
     return 0;
 }
