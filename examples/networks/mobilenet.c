@@ -44,27 +44,36 @@ static ls_module *inverted_residual(ls_session *s, int inputs, int channels, int
     return block;
 }
 
-static ls_module *network(ls_session *s)
-{
-    static const struct {
+typedef struct mobilenet_size {
+    int stem, stem_stride; /* channels of the first convolution, and how far its windows are apart */
+    struct {
         int expand, channels, blocks, stride;
-    } stages[] = {{1, 8, 1, 1}, {6, 12, 2, 2}, {6, 16, 2, 2}, {6, 24, 1, 1}};
-    ls_module *features = ls_sequential(s, LS_LIST(conv_bn_relu6(s, 16, 3, 1, 1)));
-    int inputs = 16;
-    for (int i = 0; i < 4; i++)
-        for (int k = 0; k < stages[i].blocks; k++) {
-            const int stride = k ? 1 : stages[i].stride;
-            ls_module_append(features, NULL,
-                             inverted_residual(s, inputs, stages[i].channels, stride, stages[i].expand));
-            inputs = stages[i].channels;
+    } stages[7]; /* in the paper seven, and fewer where one has no blocks */
+    int last, classes;
+} mobilenet_size;
+
+static ls_module *mobilenet(ls_session *s, const mobilenet_size *size)
+{
+    ls_module *features = ls_sequential(s, LS_LIST(conv_bn_relu6(s, size->stem, 3, size->stem_stride, 1)));
+    for (int i = 0, inputs = size->stem; i < 7; i++)
+        for (int k = 0; k < size->stages[i].blocks; k++) {
+            const int channels = size->stages[i].channels, stride = k ? 1 : size->stages[i].stride;
+            ls_module_append(features, NULL, inverted_residual(s, inputs, channels, stride, size->stages[i].expand));
+            inputs = channels;
         }
-    ls_module_append(features, NULL, conv_bn_relu6(s, 64, 1, 1, 1));
+    ls_module_append(features, NULL, conv_bn_relu6(s, size->last, 1, 1, 1));
     ls_module *net = ls_sequential(s, NULL);
     ls_module_append(net, "features", features);
     ls_module_append(net, "pool", ls_nn_fn(s, ls_global_avg_pool2d));
     ls_module_append(net, "flat", ls_nn_fn(s, ls_flatten));
-    ls_module_append(net, "classifier", ls_nn_linear(s, KINDS));
+    ls_module_append(net, "classifier", ls_nn_linear(s, size->classes));
     return net;
+}
+
+static ls_module *network(ls_session *s)
+{
+    return mobilenet(s,
+                     &(mobilenet_size){16, 1, {{1, 8, 1, 1}, {6, 12, 2, 2}, {6, 16, 2, 2}, {6, 24, 1, 1}}, 64, KINDS});
 }
 
 /* Pictures first, first + 1, ... with one mark each, whose kind is the label. */

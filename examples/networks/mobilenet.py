@@ -35,16 +35,16 @@ class InvertedResidual(nn.Module):
 
 
 class Network(nn.Module):
-    def __init__(self):
+    def __init__(self, stem=16, stem_stride=1, stages=((1, 8, 1, 1), (6, 12, 2, 2), (6, 16, 2, 2), (6, 24, 1, 1)), last=64, classes=KINDS):
         super().__init__()
-        layers, inputs = [conv_bn_relu6(CHANNELS, 16, 3)], 16
-        for expand, channels, blocks, stride in [(1, 8, 1, 1), (6, 12, 2, 2), (6, 16, 2, 2), (6, 24, 1, 1)]:
+        layers, inputs = [conv_bn_relu6(CHANNELS, stem, 3, stem_stride)], stem
+        for expand, channels, blocks, stride in stages:
             for k in range(blocks):
                 layers.append(InvertedResidual(inputs, channels, 1 if k else stride, expand))
                 inputs = channels
-        layers.append(conv_bn_relu6(inputs, 64, 1))
+        layers.append(conv_bn_relu6(inputs, last, 1))
         self.features = nn.Sequential(*layers)
-        self.classifier = nn.Linear(64, KINDS)
+        self.classifier = nn.Linear(last, classes)
 
     def forward(self, x):
         return self.classifier(self.features(x).mean([2, 3]))

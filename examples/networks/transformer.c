@@ -8,7 +8,11 @@
 #include <lockstep_train.h>
 #include <stdio.h>
 
-enum { TOKENS = 64, SYMBOLS = 128, FEATURES = 64, HEADS = 4, STEP = 16, MOST = 1 << 20 };
+enum { TOKENS = 64, SYMBOLS = 128, STEP = 16, MOST = 1 << 20 };
+
+typedef struct transformer_size {
+    int tokens, features, heads, layers;
+} transformer_size;
 
 static ls_tensor *block_forward(ls_module *self, ls_tensor *x)
 {
@@ -16,32 +20,42 @@ static ls_tensor *block_forward(ls_module *self, ls_tensor *x)
     return ls_add(x, ls_module_call(self, "mlp", ls_module_call(self, "norm2", x)));
 }
 
-static ls_module *block(ls_session *s)
+static ls_module *block(ls_session *s, const transformer_size *size)
 {
     ls_module *m = ls_block(s, block_forward, NULL);
     ls_module_append(m, "norm1", ls_nn_layer_norm(s, NULL));
-    ls_module_append(m, "attention", ls_nn_attention(s, HEADS, &(ls_attention_options){.causal = true}));
+    ls_module_append(m, "attention", ls_nn_attention(s, size->heads, &(ls_attention_options){.causal = true}));
     ls_module_append(m, "norm2", ls_nn_layer_norm(s, NULL));
-    ls_module_append(
-        m, "mlp",
-        ls_sequential(s, LS_LIST(ls_nn_linear(s, 4 * FEATURES), ls_nn_fn(s, ls_gelu), ls_nn_linear(s, FEATURES))));
+    ls_module_append(m, "mlp",
+                     ls_sequential(s, LS_LIST(ls_nn_linear(s, 4 * size->features), ls_nn_fn(s, ls_gelu),
+                                              ls_nn_linear(s, size->features))));
     return m;
 }
 
 static ls_tensor *forward(ls_module *self, ls_tensor *ids)
 {
-    ls_tensor *table = ls_module_parameter(self, "table", LS_SHAPE(SYMBOLS, FEATURES));
-    ls_tensor *places = ls_module_parameter(self, "places", LS_SHAPE(TOKENS, FEATURES));
+    const transformer_size *size = ls_module_user(self);
+    ls_tensor *table = ls_module_parameter(self, "table", LS_SHAPE(SYMBOLS, size->features));
+    ls_tensor *places = ls_module_parameter(self, "places", LS_SHAPE(size->tokens, size->features));
     ls_tensor *x = ls_module_call(self, "blocks", ls_add(ls_embedding(ids, table), places));
     return ls_linear(ls_module_call(self, "norm", x), table, NULL); /* (images, tokens, symbols) */
 }
 
-static ls_module *network(ls_session *s)
+/* `size` must outlive the session. */
+static ls_module *transformer(ls_session *s, transformer_size *size)
 {
-    ls_module *net = ls_block(s, forward, NULL);
-    ls_module_append(net, "blocks", ls_sequential(s, LS_LIST(block(s), block(s))));
+    ls_module *net = ls_block(s, forward, size), *blocks = ls_sequential(s, NULL);
+    for (int i = 0; i < size->layers; i++)
+        ls_module_append(blocks, NULL, block(s, size));
+    ls_module_append(net, "blocks", blocks);
     ls_module_append(net, "norm", ls_nn_layer_norm(s, NULL));
     return net;
+}
+
+static ls_module *network(ls_session *s)
+{
+    static transformer_size size = {.tokens = TOKENS, .features = 64, .heads = 4, .layers = 2};
+    return transformer(s, &size);
 }
 
 /* Windows of so many characters, each beginning STEP behind the one before; the targets are the next characters. */

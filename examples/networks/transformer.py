@@ -8,31 +8,31 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-TOKENS, SYMBOLS, FEATURES, HEADS, STEP = 64, 128, 64, 4, 16
+TOKENS, SYMBOLS, STEP = 64, 128, 16
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, features, heads):
         super().__init__()
-        self.norm1 = nn.LayerNorm(FEATURES)
-        self.attention = nn.MultiheadAttention(FEATURES, HEADS, batch_first=True)
-        self.norm2 = nn.LayerNorm(FEATURES)
-        self.mlp = nn.Sequential(nn.Linear(FEATURES, 4 * FEATURES), nn.GELU(), nn.Linear(4 * FEATURES, FEATURES))
+        self.norm1 = nn.LayerNorm(features)
+        self.attention = nn.MultiheadAttention(features, heads, batch_first=True)
+        self.norm2 = nn.LayerNorm(features)
+        self.mlp = nn.Sequential(nn.Linear(features, 4 * features), nn.GELU(), nn.Linear(4 * features, features))
 
     def forward(self, x):
         y = self.norm1(x)
-        mask = nn.Transformer.generate_square_subsequent_mask(TOKENS, device=x.device, dtype=x.dtype)
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device, dtype=x.dtype)
         x = x + self.attention(y, y, y, attn_mask=mask, is_causal=True, need_weights=False)[0]
         return x + self.mlp(self.norm2(x))
 
 
 class Network(nn.Module):
-    def __init__(self):
+    def __init__(self, tokens=TOKENS, features=64, heads=4, layers=2):
         super().__init__()
-        self.table = nn.Parameter(torch.empty(SYMBOLS, FEATURES))
-        self.places = nn.Parameter(torch.empty(TOKENS, FEATURES))
-        self.blocks = nn.Sequential(Block(), Block())
-        self.norm = nn.LayerNorm(FEATURES)
+        self.table = nn.Parameter(torch.empty(SYMBOLS, features))
+        self.places = nn.Parameter(torch.empty(tokens, features))
+        self.blocks = nn.Sequential(*[Block(features, heads) for _ in range(layers)])
+        self.norm = nn.LayerNorm(features)
         for p in self.parameters():
             if p.dim() > 1:
                 nn.init.normal_(p, std=0.05)

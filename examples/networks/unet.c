@@ -33,19 +33,24 @@ static ls_tensor *forward(ls_module *self, ls_tensor *x)
     return ls_module_call(self, "out", y); /* (images, classes, height, width) */
 }
 
-static ls_module *network(ls_session *s)
+static ls_module *unet(ls_session *s, int channels) /* of the largest maps */
 {
     const ls_conv twice = {.stride = 2};
     ls_module *net = ls_block(s, forward, NULL);
-    ls_module_append(net, "down1", two_convolutions(s, 8));
-    ls_module_append(net, "down2", two_convolutions(s, 16));
-    ls_module_append(net, "bottom", two_convolutions(s, 32));
-    ls_module_append(net, "up2", ls_nn_conv_transpose2d(s, 16, 2, &twice));
-    ls_module_append(net, "right2", two_convolutions(s, 16));
-    ls_module_append(net, "up1", ls_nn_conv_transpose2d(s, 8, 2, &twice));
-    ls_module_append(net, "right1", two_convolutions(s, 8));
+    ls_module_append(net, "down1", two_convolutions(s, channels));
+    ls_module_append(net, "down2", two_convolutions(s, 2 * channels));
+    ls_module_append(net, "bottom", two_convolutions(s, 4 * channels));
+    ls_module_append(net, "up2", ls_nn_conv_transpose2d(s, 2 * channels, 2, &twice));
+    ls_module_append(net, "right2", two_convolutions(s, 2 * channels));
+    ls_module_append(net, "up1", ls_nn_conv_transpose2d(s, channels, 2, &twice));
+    ls_module_append(net, "right1", two_convolutions(s, channels));
     ls_module_append(net, "out", ls_nn_conv2d(s, CLASSES, 1, NULL));
     return net;
+}
+
+static ls_module *network(ls_session *s)
+{
+    return unet(s, 8);
 }
 
 /* Pictures first, first + 1, ... with some marks each; the targets are a label for each place. */

@@ -18,16 +18,16 @@ def two_convolutions(inputs, channels):
 
 
 class Network(nn.Module):
-    def __init__(self):
+    def __init__(self, channels=8):
         super().__init__()
-        self.down1 = two_convolutions(1, 8)
-        self.down2 = two_convolutions(8, 16)
-        self.bottom = two_convolutions(16, 32)
-        self.up2 = nn.ConvTranspose2d(32, 16, 2, stride=2)
-        self.right2 = two_convolutions(32, 16)
-        self.up1 = nn.ConvTranspose2d(16, 8, 2, stride=2)
-        self.right1 = two_convolutions(16, 8)
-        self.out = nn.Conv2d(8, CLASSES, 1)
+        self.down1 = two_convolutions(1, channels)
+        self.down2 = two_convolutions(channels, 2 * channels)
+        self.bottom = two_convolutions(2 * channels, 4 * channels)
+        self.up2 = nn.ConvTranspose2d(4 * channels, 2 * channels, 2, stride=2)
+        self.right2 = two_convolutions(4 * channels, 2 * channels)
+        self.up1 = nn.ConvTranspose2d(2 * channels, channels, 2, stride=2)
+        self.right1 = two_convolutions(2 * channels, channels)
+        self.out = nn.Conv2d(channels, CLASSES, 1)
 
     def forward(self, x):
         large = self.down1(x)
