@@ -35,7 +35,7 @@ def small_network():
                             ls.nn.Flatten(), ls.nn.Linear(CLASSES))
 
 
-def run_python(program, *args, status=0, timeout=60):
+def run_python(program, *args, status=0, timeout=600):
     """In a Python of its own: (stdout, stderr)."""
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), *args], capture_output=True, text=True, timeout=timeout,
                           check=False, cwd=ROOT / "docs")  # not where the package's sources are

@@ -69,7 +69,7 @@ def test_the_same_fingerprint_as_the_programs():
             mine = net.fingerprint()
     except ls.Error as error:
         pytest.skip(f"no Fashion-MNIST: {error}")
-    told = subprocess.run([program(), *args], capture_output=True, text=True, timeout=100, check=True).stdout
+    told = subprocess.run([program(), *args], capture_output=True, text=True, timeout=600, check=True).stdout
     assert f"fingerprint: {mine}" in told
 
 

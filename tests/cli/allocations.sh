@@ -33,7 +33,7 @@ if b"PNG files: not" not in subprocess.run([program, "--version"], capture_outpu
 
 
 def call(words, at):
-    return subprocess.run([program, *words], capture_output=True, env={**environment, "FAIL_AT": str(at)}, timeout=120)
+    return subprocess.run([program, *words], capture_output=True, env={**environment, "FAIL_AT": str(at)}, timeout=600)
 
 
 def result(run):

@@ -34,7 +34,7 @@ def open_in(folder, width, scheme):
     run = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files", "--enable-logging=stderr",
                           f"--user-data-dir={work}/browser", f"--blink-settings=preferredColorScheme={scheme}",
                           f"--screenshot={work}/{folder}-{width}.png", f"--window-size={width + 60},2000", "--virtual-time-budget=5000",
-                          "--dump-dom", f"file://{work}/frame.html#{folder},{width}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+                          "--dump-dom", f"file://{work}/frame.html#{folder},{width}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600)
     said = re.findall(r".*:CONSOLE.*", run.stderr.decode(errors="replace"))
     assert not said, said
     titles = re.findall(r"<title>(.*)</title>", run.stdout.decode())

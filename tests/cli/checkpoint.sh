@@ -24,7 +24,7 @@ small = "--limit 300 --limit-test 100 --batch 64 --shard 32 --epochs 3 --lr 0.1 
 
 
 def call(*options, **more):
-    run = subprocess.run([program, "train", *options], capture_output=True, text=True, timeout=300, **more)
+    run = subprocess.run([program, "train", *options], capture_output=True, text=True, timeout=600, **more)
     return run.returncode, run.stdout, run.stderr
 
 
@@ -125,7 +125,7 @@ clean()
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
     run = started("--resume")
     run.send_signal(number)
-    out, err = run.communicate(timeout=120)
+    out, err = run.communicate(timeout=600)
     assert run.returncode == 128 + number, (run.returncode, err)
     name = signal.Signals(number).name
     said = re.fullmatch(rf"lockstep: {name}: stopped after step (\d+) of \d+; saved in {folder}, --resume goes on from there\n", err)
@@ -140,7 +140,7 @@ for first, then in (signal.SIGTERM, signal.SIGTERM), (signal.SIGINT, signal.SIGI
         run.send_signal(first)
         subprocess.run(["kill", f"-{int(then)}", str(run.pid)])
         run.send_signal(signal.SIGCONT)
-        out, err = run.communicate(timeout=120)
+        out, err = run.communicate(timeout=600)
         said = re.search(r"(SIG\w+): stopped after step \d+ of \d+; saved in", err)
         assert said and said[1] in (first.name, then.name) and run.returncode == 128 + signal.Signals[said[1]], (run.returncode, err)
 # One that comes a second later ends the run in the middle of a step, which the plain instruction set makes long.
@@ -152,7 +152,7 @@ while run_logs.cpu_seconds(run.pid) < 2:
 run.send_signal(signal.SIGTERM)
 time.sleep(1.2)
 run.send_signal(signal.SIGINT)
-out, err = run.communicate(timeout=120)
+out, err = run.communicate(timeout=600)
 assert run.returncode == 130 and "stopped" not in err and not os.path.exists(kept_weights), (run.returncode, err)
 steps = json.load(open(checkpoints()[-1]))["position"]["step"] + 2
 digits, _ = done(*endless, "--steps", str(steps), *kept, "--resume")
@@ -182,7 +182,7 @@ found, steps = [], []
 for end in (13, 15):
     environment = {**os.environ, "CLOCK": "1", "RECORD_FOLDER": os.path.realpath(work), "RECORD_TO": work + "/record"}
     run = subprocess.run([recorded, "train", *small, *kept, "--resume", "--steps", str(end), "--checkpoint-every", "6s", "--quiet"],
-                         env=environment, capture_output=True, text=True, timeout=300)
+                         env=environment, capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     found.append(re.findall(r"^rename \S+ kept/checkpoint-0*(\d+)\.json$", open(work + "/record").read(), re.M))
     steps.append([json.load(open(path))["position"]["step"] for path in checkpoints()])

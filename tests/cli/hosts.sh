@@ -199,7 +199,7 @@ other.listen()
 port = other.getsockname()[1]
 over_tcp = ["--mca", "btl", "self,tcp", "--mca", "btl_tcp_port_min_v4", str(port), "--mca", "btl_tcp_port_range_v4", "1"]
 words = launcher.split() + (over_tcp if mpi == "openmpi" else []) + ["-n", "2", program, "train", "--quiet", "--limit", "64", "--steps", "1"]
-run = subprocess.run(words, capture_output=True, text=True, timeout=60, env={**os.environ, "MPIEXEC_PORT_RANGE": f"{port}:{port}"})
+run = subprocess.run(words, capture_output=True, text=True, timeout=600, env={**os.environ, "MPIEXEC_PORT_RANGE": f"{port}:{port}"})
 assert run.returncode != 0 and run.stdout == "" and "port" in run.stderr, run
 PY
 

@@ -31,7 +31,7 @@ def command(ranks, *options, by=launcher, data=work + "/data"):
 
 
 def call(ranks, *options, **more):
-    got = subprocess.run(command(ranks, *options, **more), capture_output=True, text=True, errors="replace", timeout=120)
+    got = subprocess.run(command(ranks, *options, **more), capture_output=True, text=True, errors="replace", timeout=600)
     return got.returncode, got.stdout, got.stderr
 
 
@@ -92,7 +92,7 @@ def started(*words, **more):
 def under_way(ranks, *options, more_steps=8, **by):
     """A run in the middle of its steps."""
     run = started(ranks, *options, **by)
-    until, before = time.monotonic() + 60, steps_logged()
+    until, before = time.monotonic() + 600, steps_logged()
     while steps_logged() < before + more_steps:
         assert run.poll() is None and time.monotonic() < until, run.communicate()
         time.sleep(0.02)
@@ -153,7 +153,7 @@ def stops(number, to):
     """A signal to a rank, or with None to the launcher, stops all at one step, saved."""
     run = under_way(3, *small, "--epochs", "1000000", *kept, "--resume")
     os.kill(process_of(to) if to is not None else run.pid, number)
-    out, err = run.communicate(timeout=60)
+    out, err = run.communicate(timeout=600)
     nobody_left(number)
     said = ours(err)
     print(mpi, number.name, "to", "the launcher" if to is None else f"rank {to}", "status", run.returncode, said, flush=True)
@@ -275,7 +275,7 @@ for by in (launcher, heedless):
                             break
                         time.sleep(0.05)
                 try:
-                    out, err = run.communicate(timeout=60)
+                    out, err = run.communicate(timeout=600)
                 except subprocess.TimeoutExpired:
                     run.kill()
                     raise AssertionError((what, "hangs", living()))
@@ -354,7 +354,7 @@ resource.prlimit(process_of(0), resource.RLIMIT_FSIZE, (100000, 100000))
 os.kill(late, signal.SIGSTOP)
 time.sleep(0.5)
 os.kill(late, signal.SIGCONT)
-out, err = full.communicate(timeout=60)
+out, err = full.communicate(timeout=600)
 # What is asked for at the end and cannot be had is the run's status.
 assert (full.returncode == 1 or mpi == "mpich" and full.returncode) and whole in out, (full.returncode, out, err)
 last = ours(err)[-1]
@@ -379,7 +379,7 @@ while checkpoints()[-1] == newest:
     time.sleep(0.02)
 # One rank is killed: the launcher ends the others, and the run goes on with fewer.
 os.kill(process_of(1), signal.SIGKILL)
-run.communicate(timeout=60)
+run.communicate(timeout=600)
 nobody_left("a rank that was killed")
 assert run.returncode != 0
 steps = json.load(open(checkpoints()[-1]))["position"]["step"] + 3

@@ -58,7 +58,7 @@ class Terminal:
     def until(self, wanted, *options):
         """The screen once it is as wanted: has a pattern, or passes a function's assertions. What a running program draws may be met
         half drawn, so all that is asked of it must hold in one look, and not in the first."""
-        end = time.monotonic() + 120
+        end = time.monotonic() + 600
         while True:
             text = self.screen(*options)
             try:

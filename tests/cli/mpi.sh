@@ -93,7 +93,7 @@ ours() {
 
 # nobody_left [DATA]: none of them outlives its launcher by more than a moment.
 nobody_left() {
-    for _ in $(seq 20); do
+    for _ in $(seq 100); do
         [ -n "$(ours "$@")" ] || return 0
         sleep 0.1
     done

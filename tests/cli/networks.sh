@@ -35,7 +35,7 @@ for host in 1 2 3 4; do
         esac
         "$relay" "${net}3" eth0 "${net}s" port3 "$@" >"$work/relay.out" 2>"$work/relay.err" &
         relaying=$!
-        for _ in $(seq 100); do
+        for _ in $(seq 600); do
             [ ! -s "$work/relay.out" ] || break
             sleep 0.1
         done

@@ -47,7 +47,7 @@ for number in (signal.SIGINT, signal.SIGTERM):
         assert run.poll() is None, run.communicate()
         time.sleep(0.02)
     run.send_signal(number)
-    out, err = run.communicate(timeout=60)
+    out, err = run.communicate(timeout=600)
     assert run.returncode == 128 + number, (run.returncode, err)
     assert out == b"" and re.fullmatch(rb"lockstep: SIG(INT|TERM): stopped after step \d+ of \d+; the weights of step \d+ are in " + save.encode() + rb"\n", err), (out, err)
     step = int(re.search(rb"the weights of step (\d+)", err)[1])
@@ -196,7 +196,7 @@ with open(fill, "wb", buffering=0) as file:
 run.send_signal(signal.SIGCONT)
 if stopped:
     run.send_signal(signal.SIGTERM)
-out, err = run.communicate(timeout=120)
+out, err = run.communicate(timeout=600)
 place = re.search(r"; the weights of step (\d+) are in (.*)\n", err)
 assert place and place[2].startswith((temporary if stopped else cache + "/lockstep") + "/lenet-step-" + place[1]), (run.returncode, out, err)
 kept = subprocess.run([program, "fingerprint", place[2]], capture_output=True, text=True).stdout

@@ -14,7 +14,7 @@ W = work + "/w.safetensors"
 
 
 def call(*options):
-    run = subprocess.run([program, *options], capture_output=True, timeout=300)
+    run = subprocess.run([program, *options], capture_output=True, timeout=600)
     return run.returncode, run.stdout.decode(), run.stderr.decode()
 
 

@@ -49,7 +49,7 @@ for again in \$(seq 300); do
     beside 1 true true
 done
 END
-timeout 60 sh "$work/quick.sh" || wrong "beside a quick command: status $?"
+timeout 600 sh "$work/quick.sh" || wrong "beside a quick command: status $?"
 
 # A build says how far it is, as make and as Ninja name it, before it ends; its status and, where it fails, its output are kept.
 cat >"$work/bin/cmake" <<END

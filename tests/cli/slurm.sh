@@ -65,7 +65,7 @@ for node in n1 n2; do
     must unshare --mount --uts sh -c 'mount -t tmpfs shm /dev/shm && hostname "$0" && exec slurmd -N "$0"' "$node"
 done
 two_idle_nodes() {
-    for _ in $(seq 100); do
+    for _ in $(seq 500); do
         [ "$(sinfo -h -o '%T %D')" != 'idle 2' ] || return 0
         sleep 0.2
     done
@@ -91,7 +91,7 @@ grep -q '^lockstep: start: srun started 2 tasks without MPI' "$work/err" || wron
 
 # long FILE: waits until it has some lines.
 long() {
-    for _ in $(seq 300); do
+    for _ in $(seq 900); do
         [ "$(cat "$1" 2>/dev/null | wc -l)" -lt 20 ] || return 0
         sleep 0.1
     done
@@ -137,7 +137,7 @@ turn() {
     job=$(sbatch --parsable --output=job.out "$work/job.sh") || wrong "sbatch"
     long a.jsonl
     must scancel "$@" "$job"
-    for _ in $(seq 300); do
+    for _ in $(seq 900); do
         [ -n "$(squeue -h)" ] || break
         sleep 0.2
     done

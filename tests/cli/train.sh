@@ -324,7 +324,7 @@ for again, timeout in ("at once", "2"), ("later", "60"), ("by another", "2"): # 
         subprocess.run(["kill", "-TERM", str(run.pid)], check=True)
     else:
         run.send_signal(signal.SIGTERM)
-    out, err = run.communicate(timeout=300)
+    out, err = run.communicate(timeout=600)
     assert run.returncode == 143 and out == "" and (err != "") == (again != "later"), (again, run.returncode, out, err)
 PY
 exec 3>&-

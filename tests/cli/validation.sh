@@ -34,7 +34,7 @@ def held_out(seed, rows, n):
 
 
 def train(*options, status=0):
-    run = subprocess.run([program, "train", "--batch", "20", "--shard", "10", "--init", "xavier", *options], capture_output=True, text=True, timeout=300)
+    run = subprocess.run([program, "train", "--batch", "20", "--shard", "10", "--init", "xavier", *options], capture_output=True, text=True, timeout=600)
     assert run.returncode == status, (options, run.returncode, run.stderr)
     return run.stdout, run.stderr
 
