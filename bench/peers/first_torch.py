@@ -17,8 +17,8 @@ import time
 import numpy as np
 import peer
 import torch
+from measure import MODES
 from networks import lenet_layers, resnet18
-from peer_torch import MODES
 from safetensors.torch import load_file
 from torch import nn
 

@@ -18,6 +18,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 PROGRAM = os.path.join(ROOT, "build", "lockstep")
 PATIENCE = 900  # seconds until a program counts as stuck
+MODES = ("eager", "channels_last", "compile", "compile_channels_last")  # of PyTorch
+BF16 = ("channels_last", "compile_channels_last")  # the fastest of them under bf16 autocast
 
 
 def say(text):
@@ -151,12 +153,16 @@ def has_amx():
     return "amx_bf16" in (cpu_line("flags") or "").split()
 
 
-def add_lockstep_options(p):
+def add_library_options(p):
     p.add_argument("--cores", type=int, help="for every contender; default: all of the process's affinity mask")
     p.add_argument("--isa", choices=("avx2",), help="cap every side to AVX2")
     p.add_argument("--conv", choices=("auto", "direct"), help="Lockstep's convolutions")
     p.add_argument("--shard", type=int, help="Lockstep's images to a shard")
     p.add_argument("--lockstep", default=PROGRAM)
+
+
+def add_lockstep_options(p):
+    add_library_options(p)
     p.add_argument("--data")
 
 

@@ -62,20 +62,31 @@ def parse(p):
     return a
 
 
-def measure(a, step):
+def timed(call, steps, seconds=0.0):
+    """The seconds of each of so many calls, `call(i)`, or of more, until they took so many seconds."""
+    times = []
+    while len(times) < steps or sum(times) < seconds:
+        start = time.perf_counter()
+        call(len(times))
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def measure(a, step, slots=SLOTS, seconds=0.0):
     """Runs `step(i)`, which trains on batch i, waits for the result and gives the loss before its update.
 
     Gives the seconds of each timed step, and the loss on batch 0 at the first step and after the last one.
     """
     first = step(0)
     for i in range(1, a.warmup):
-        step(i % SLOTS)
-    times = []
-    for i in range(a.steps):
-        start = time.perf_counter()
-        step(i % SLOTS)
-        times.append(time.perf_counter() - start)
+        step(i % slots)
+    times = timed(lambda i: step(i % slots), a.steps, seconds)
     return times, float(first), float(step(0))
+
+
+def check_learns(peer, first, last):
+    if not last < first:
+        sys.exit(f"{peer}'s loss on the first batch went from {first:.4f} to {last:.4f}")
 
 
 def report(a, peer, parameters, measured, **more):
@@ -83,8 +94,7 @@ def report(a, peer, parameters, measured, **more):
     times, first, last = measured
     if parameters != PARAMETERS[a.model]:
         sys.exit(f"{peer}'s {a.model} has {parameters} parameters, not {PARAMETERS[a.model]}")
-    if not last < first:
-        sys.exit(f"{peer}'s loss on the first batch went from {first:.4f} to {last:.4f}")
+    check_learns(peer, first, last)
     print(json.dumps({"peer": peer, "model": a.model, "batch": a.batch, "threads": a.threads, "ranks": a.ranks, "steps": a.steps,
                       "parameters": parameters, "loss_first": round(first, 4), "loss_last": round(last, 4),
                       "img_per_s": round(a.batch / statistics.median(times), 1),

@@ -13,10 +13,9 @@ import os
 
 import peer
 import torch
+from measure import MODES
 from networks import lenet_layers, resnet18
 from torch import nn
-
-MODES = ("eager", "channels_last", "compile", "compile_channels_last")
 
 
 def measure(rank, a):
