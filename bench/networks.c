@@ -21,8 +21,8 @@
 /* PyTorch has as many batches, used in turn (peer_networks.py). WRITTEN rows are enough to compare outputs. */
 enum { SLOTS = 2, WRITTEN = 2 };
 
-static const bench_network *const networks[] = {&bench_mobilenet_96, &bench_resnet18_224, &bench_resnet50_64,
-                                                &bench_resnet50_224, &bench_vgg11_32,     &bench_unet_128,
+static const bench_network *const networks[] = {&bench_mobilenet_96,    &bench_resnet18_224, &bench_resnet50_64,
+                                                &bench_resnet50_224,    &bench_vgg11_32,     &bench_unet_128,
                                                 &bench_transformer_256, &bench_lstm_256};
 enum { NETWORKS = sizeof networks / sizeof *networks };
 
@@ -171,10 +171,11 @@ static int train(const bench_network *n, const options *o)
     const double seconds = take_steps(&t, steps);
     ls_data_seek(t.work.data, 0, 0); /* to the batch of the first step */
     take_steps(&t, 1);
-    printf("{\"network\": \"%s\", \"isa\": \"%s\", \"batch\": %d, \"shard\": %d, \"steps\": %lld, \"parameters\": %lld, "
-           "\"loss_first\": %.4f, \"loss_last\": %.4f, \"rows_per_s\": %.3f}\n",
-           n->name, ls_isa_name(t.work.session), o->batch, o->shard, (long long)steps,
-           (long long)trainable(t.work.net), first_loss, t.loss, (double)(steps * o->batch) / seconds);
+    printf(
+        "{\"network\": \"%s\", \"isa\": \"%s\", \"batch\": %d, \"shard\": %d, \"steps\": %lld, \"parameters\": %lld, "
+        "\"loss_first\": %.4f, \"loss_last\": %.4f, \"rows_per_s\": %.3f}\n",
+        n->name, ls_isa_name(t.work.session), o->batch, o->shard, (long long)steps, (long long)trainable(t.work.net),
+        first_loss, t.loss, (double)(steps * o->batch) / seconds);
     return ls_close(t.work.session) != LS_OK;
 }
 
@@ -186,7 +187,8 @@ static double larger(double a, double b)
 static void print_row(const ls_profile_row *row, const char *before)
 {
     static const char *const directions[] = {"forward", "data", "weight"}; /* by ls_direction */
-    printf("%s{\"layer\": \"%s\", \"operation\": \"%s\", \"direction\": \"%s\", \"in\": [%d, %d, %d], \"out\": [%d, %d, %d], "
+    printf("%s{\"layer\": \"%s\", \"operation\": \"%s\", \"direction\": \"%s\", \"in\": [%d, %d, %d], \"out\": [%d, "
+           "%d, %d], "
            "\"kernel\": %d, \"stride\": %d, \"groups\": %d, \"seconds\": %.9f, \"flops\": %.0f, \"bytes\": %.0f}",
            before, row->layer, row->operation, directions[row->direction], row->in[0], row->in[1], row->in[2],
            row->out[0], row->out[1], row->out[2], row->kernel, row->stride, row->groups, row->seconds, row->flops,
@@ -211,7 +213,8 @@ static int profile(const bench_network *n, const options *o)
     ls_profile_total(profile, &sum);
     check(t.work.session);
     printf("{\"network\": \"%s\", \"isa\": \"%s\", \"cores\": %d, \"steps\": %lld, \"core_flops_per_second\": %.0f, "
-           "\"core_bytes_per_second\": %.0f, \"seconds\": %.9f, \"operations_seconds\": %.9f, \"gathering_seconds\": %.9f, "
+           "\"core_bytes_per_second\": %.0f, \"seconds\": %.9f, \"operations_seconds\": %.9f, \"gathering_seconds\": "
+           "%.9f, "
            "\"reducing_seconds\": %.9f, \"between_seconds\": %.9f, \"waiting_seconds\": %.9f, "
            "\"elsewhere_seconds\": %.9f, \"operations\": [",
            n->name, ls_isa_name(t.work.session), sum.cores, (long long)sum.steps, larger(before.flops, after.flops),
@@ -249,7 +252,8 @@ static int infer(const bench_network *n, const options *o)
     static double seconds[MOST];
     work w = begin(n, o, o->batch, o->batch);
     const int64_t numbers = (int64_t)o->batch * numbers_of(&n->row);
-    float *x = malloc((size_t)numbers * sizeof *x), *outputs = malloc((size_t)(o->batch * n->classes) * sizeof *outputs);
+    float *x = malloc((size_t)numbers * sizeof *x),
+          *outputs = malloc((size_t)(o->batch * n->classes) * sizeof *outputs);
     ls_batch batch;
     if (!x || !outputs || !ls_data_next(w.data, &batch) || ls_read(batch.X, x, numbers) != LS_OK) {
         ls_fail(w.session, LS_OUT_OF_MEMORY, "no memory for a batch of %d", o->batch);

@@ -20,7 +20,7 @@ typedef struct bench_network {
 /* Of images, with a label each. */
 ls_tensor *bench_loss(ls_module *net, const ls_batch *b);
 
-extern const bench_network bench_mobilenet_96, bench_resnet50_64, bench_resnet50_224, bench_resnet18_224, bench_vgg11_32,
-    bench_unet_128, bench_transformer_256, bench_lstm_256;
+extern const bench_network bench_mobilenet_96, bench_resnet50_64, bench_resnet50_224, bench_resnet18_224,
+    bench_vgg11_32, bench_unet_128, bench_transformer_256, bench_lstm_256;
 
 #endif

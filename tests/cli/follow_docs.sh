@@ -97,6 +97,7 @@ docs/performance.md	build/bench/bench_compare	build/bench/bench_compare --second
 docs/performance.md	build/bench/bench_devices resnet18	build/bench/bench_devices --turns 1 lenet
 docs/performance.md	bench/peers/run	bench/peers/run --quick --rounds 1 --peers torch --modes channels_last --models lenet
 docs/performance.md	bench/peers/startup	bench/peers/startup --rounds 1 --models lenet --modes channels_last
+docs/performance.md	bench/networks	bench/networks --networks lstm --training --rounds 1 --seconds 0 --modes eager
 docs/performance.md	bench/scaling	bench/scaling --quick --models lenet
 docs/reading.md	build/examples/from_scratch 1 2000
 docs/reading.md	build/examples/devices
@@ -105,7 +106,7 @@ docs/results.md	bench/tiers --rounds 7 --epochs 2	bench/tiers --rounds 1 --epoch
 docs/scale.md	bench/scale	bench/scale --rounds 1
 END
 for block in $(cd "$root/srv/blocks" && ls -v); do
-    if [ -z "$peers" ] && grep -qE '^PYTHON|^bench/peers|^bench/sca' "$root/srv/blocks/$block"; then
+    if [ -z "$peers" ] && grep -qE '^PYTHON|^bench/peers|^bench/networks|^bench/sca' "$root/srv/blocks/$block"; then
         echo "$block: left out: it needs packages of pip"
     else
         block "$block"
