@@ -50,6 +50,12 @@ typedef struct ls_wire {
 } ls_wire;
 ls_cluster *ls_cluster_on(const ls_wire *wire); /* copied */
 
+/* The ranks of a communicator, for languages that are compiled with no mpi.h: `comm` points to an MPI_Comm of `mpi`,
+ * "openmpi" or "mpich", which the process has initialised; the plugin for that MPI makes the wire. As
+ * ls_cluster_of_mpi of lockstep_mpi.h in all else. Check ls_cluster_status (LS_UNSUPPORTED: no plugin, or the MPI
+ * cannot be used); NULL when there is no memory. */
+ls_cluster *ls_cluster_of_comm(const char *mpi, const void *comm);
+
 /* Before they train: whether all ranks have come here, without a failure (NULL, or this rank's in words) and with the
  * same settings. The first difference is the cluster's failure, on every rank, with the setting, both values and the
  * rank in words. */

@@ -243,6 +243,7 @@ static void a_wire_that_is_none_is_refused(void **state)
 
 fake_mpi fake;
 void lockstep_open_wire(ls_wire *wire);
+void lockstep_wire_of(const void *comm, ls_wire *wire);
 
 /* The plugin's start ends what it began where it fails, and its end ends the rest. */
 static void an_mpi_is_finalised_once(void **state)
@@ -277,6 +278,47 @@ static void an_mpi_is_finalised_once(void **state)
     }
 }
 
+/* An MPI that the program has started is the program's to end. */
+static void a_started_mpi_is_left_to_who_started_it(void **state)
+{
+    (void)state;
+    static const MPI_Comm world = MPI_COMM_WORLD;
+    for (int of_comm = 0; of_comm < 2; of_comm++) {
+        ls_wire wire;
+        fake = (fake_mpi){.init = MPI_FAILED, .threads = MPI_THREAD_MULTIPLE, .initialised = 1};
+        if (of_comm)
+            lockstep_wire_of(&world, &wire);
+        else
+            lockstep_open_wire(&wire);
+        assert_null(wire.error);
+        assert_true(wire.rank == 2 && wire.ranks == 3 && fake.comms == 1);
+        wire.end(wire.user);
+        assert_true(fake.comms == 0 && fake.finalised == 0);
+    }
+    ls_wire wire;
+    fake = (fake_mpi){.threads = MPI_THREAD_MULTIPLE};
+    lockstep_wire_of(&world, &wire);
+    assert_string_equal(wire.error, "MPI was not initialised; call MPI_Init_thread first");
+}
+
+static void a_communicator_needs_the_plugin_of_its_mpi(void **state)
+{
+    (void)state;
+    static const MPI_Comm world = MPI_COMM_WORLD;
+    ls_cluster *cluster = ls_cluster_of_comm("other", &world);
+    assert_int_equal(ls_cluster_status(cluster), LS_UNSUPPORTED);
+    assert_string_equal(ls_cluster_message(cluster),
+                        "the communicator is one of other, whose plugin cannot be had: Lockstep was built without it; "
+                        "build Lockstep where that MPI is installed");
+    ls_cluster_end(cluster);
+    cluster = ls_cluster_of_comm(NULL, &world);
+    assert_int_equal(ls_cluster_status(cluster), LS_BAD_ARGUMENT);
+    ls_cluster_end(cluster);
+    cluster = ls_cluster_of_comm("openmpi", NULL);
+    assert_int_equal(ls_cluster_status(cluster), LS_BAD_ARGUMENT);
+    ls_cluster_end(cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +327,8 @@ int main(void)
         cmocka_unit_test(cores_are_dealt_to_the_ranks_of_a_host),
         cmocka_unit_test(a_wire_that_is_none_is_refused),
         cmocka_unit_test(an_mpi_is_finalised_once),
+        cmocka_unit_test(a_started_mpi_is_left_to_who_started_it),
+        cmocka_unit_test(a_communicator_needs_the_plugin_of_its_mpi),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

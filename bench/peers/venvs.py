@@ -20,6 +20,9 @@ PEERS = {"torch":      (["torch", "numpy", "safetensors"],    "torch, numpy, saf
          "mxnet":      (["mxnet==1.9.1", "numpy<1.24"],       "mxnet, numpy")}  # 1.9.1, the last, uses numpy's old names
 ALL = {**PEERS, "plots": (["matplotlib"], "matplotlib"), "onnxruntime": (["onnxruntime", "numpy"], "onnxruntime, numpy"),
        "package": (["cffi", "scikit-build-core", "numpy", "pytest", "ninja", "safetensors"], "cffi, scikit_build_core, numpy, pytest, pip"),
+       # Compiled for the MPI whose wrapper MPICC names; pip's cache would mix them up.
+       **{f"mpi4py-{mpi}": (["--no-cache-dir", "--no-binary", "mpi4py", "mpi4py", "cffi", "numpy"], "mpi4py, cffi, numpy")
+          for mpi in ("openmpi", "mpich")},
        "notebooks": (["cffi", "scikit-build-core", "numpy", "ninja", "nbclient", "ipykernel", "matplotlib"],
                      "cffi, scikit_build_core, numpy, nbclient, ipykernel, matplotlib, pip")}
 

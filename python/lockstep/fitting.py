@@ -22,10 +22,10 @@ class Epoch(NamedTuple):
         return f"epoch {self.epoch + 1}: loss {self.loss:.4f}, train acc {self.accuracy:.4f}{test}, {self.seconds:.1f} s"
 
 
-def _bar(progress):
-    """tqdm's, in a terminal where it is installed; else None."""
+def _bar(progress, session):
+    """tqdm's, in the first rank's terminal where it is installed; else None."""
     if progress is None:
-        progress = sys.stderr.isatty() or "ipykernel" in sys.modules
+        progress = session.rank == 0 and (sys.stderr.isatty() or "ipykernel" in sys.modules)
     if not progress:
         return None
     try:
@@ -64,7 +64,7 @@ def fit(net: Module, train: Data, test: Optional[Data] = None, *, epochs: int, t
         trainer = Trainer(net, optimizer, **optim)
     elif optim:
         raise TypeError(f"fit: {', '.join(optim)} are the trainer's, and a trainer is given")
-    bar, history = _bar(progress), []
+    bar, history = _bar(progress, net.session), []
     for epoch in range(epochs):
         began, tally = time.perf_counter(), _Tally()
         batches = bar(train, desc=f"epoch {epoch + 1}/{epochs}", leave=False) if bar else train

@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import collections
+import functools
 import os
+import platform
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
@@ -12,6 +14,7 @@ import numpy
 from ._arguments import enum as number_of, options, shape, sizes, tensors, text, word_of
 from ._lockstep import ffi, lib
 from .devices import Device, Devices
+from .ranks import cluster_of, end_with_python
 from .status import Status
 
 if TYPE_CHECKING:
@@ -24,14 +27,15 @@ _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 class Error(Exception):
-    """A failure that the library tells: .status is a Status, the text the library's message."""
+    """A failure that the library tells: .status is a Status, the text the library's message. .together: all ranks of the session have met
+    it together, and none of them waits for another."""
 
-    def __init__(self, status, message):
+    def __init__(self, status, message, together=False):
         super().__init__(message)
-        self.status = Status(status)
+        self.status, self.together = Status(status), together
 
     def __reduce__(self):
-        return Error, (self.status.value, str(self))
+        return Error, (self.status.value, str(self), self.together)
 
 
 class _Shared:
@@ -41,6 +45,8 @@ class _Shared:
         self.lock = threading.RLock()
         self.kept: List[Any] = []  # what C points to until the session ends
         self.forked = False  # it is another process's
+        self.cluster: Any = ffi.NULL  # C's, of its ranks
+        self.parts = False  # the ranks part where it ends
 
 
 def _close(handle, shared):
@@ -49,6 +55,9 @@ def _close(handle, shared):
         return
     with shared.lock:  # a daemon's thread may be at work when Python ends
         lib.ls_close(handle)
+        cluster, shared.cluster = shared.cluster, ffi.NULL
+        if shared.parts:
+            lib.ls_cluster_end(cluster)
     shared.kept.clear()
 
 
@@ -60,13 +69,19 @@ class Session:
     "avx512" or "reference". conv: "auto" or "direct". dtype: what GPUs compute in, "f32", "tf32" or "bf16". balance, in_flight, host_sums:
     ls_options of lockstep.h. Raises Error.
 
+    comm: the ranks to train with, a communicator of mpi4py's. None: those that mpirun or srun has started, of whom this process is one; a
+    process that was started alone is alone. False: this process alone. Every rank makes the same calls in the same order, on devices of its
+    own, and gets the results of one process.
+
     Threads may share a session; one waits while another one's call is at work. After os.fork() it is the parent's alone."""
 
     def __init__(self, *, seed: int = 0, shard: int = 0, isa: str = "auto", conv: str = "auto", dtype: str = "f32", balance: bool = False,
-                 in_flight: int = 0, host_sums: bool = False):
+                 in_flight: int = 0, host_sums: bool = False, comm: Any = None):
         opened = options("ls_options *", seed=seed, shard=shard, isa=isa, conv=conv, dtype=dtype, balance=balance, in_flight=in_flight,
                          host_sums=host_sums)
         self._shared = _Shared()
+        self._shared.cluster, self._shared.parts = cluster_of(comm)
+        opened.c.cluster = self._shared.cluster
         self._raised: Optional[BaseException] = None  # by a function of the user's that the library called
         self._recordings: List[Any] = []  # modules' forwards that are running, the innermost last
         self._filling = False  # a function that makes a batch is at work
@@ -78,6 +93,8 @@ class Session:
             raise MemoryError("no memory for a session")
         self._close = weakref.finalize(self, _close, self._handle, self._shared)
         _open.add(self)
+        if self.ranks > 1:
+            _part_with_python()
         try:
             self._check()
         except Error:
@@ -132,10 +149,11 @@ class Session:
                 raise raised
             return
         status, message = lib.ls_status_of(self._handle), text(lib.ls_message(self._handle))
+        together = lib.ls_failed_together(self._handle)
         lib.ls_catch(self._handle, status)
         if raised is not None:
             raise raised
-        raise Error(word_of("ls_status", status).upper(), message)
+        raise Error(word_of("ls_status", status).upper(), message, together)
 
     def _failed_in_python(self, exception):
         """Of a function of the user's that the library called: the call fails, and raises it."""
@@ -168,6 +186,8 @@ class Session:
         return self
 
     def __exit__(self, kind, *_):
+        if kind is not None:
+            self._shared.parts = False  # the other ranks may wait for this one
         try:
             self.close()
         except Error:
@@ -179,6 +199,43 @@ class Session:
 
     def __repr__(self):
         return "<closed lockstep.Session>" if self.closed else f"<lockstep.Session, {self.isa}>"
+
+    # ---- Ranks ----
+
+    @property
+    def rank(self) -> int:
+        """0 to ranks - 1: who prints and writes files where it is 0."""
+        return lib.ls_cluster_rank(self._shared.cluster)
+
+    @property
+    def ranks(self) -> int:
+        """How many processes train together; 1 alone."""
+        return lib.ls_cluster_ranks(self._shared.cluster)
+
+    def rank_hosts(self) -> List[str]:
+        """The host of each rank, by its name."""
+        if self.ranks == 1:
+            return [platform.node()]
+        return [text(lib.ls_cluster_host(self._shared.cluster, rank)) for rank in range(self.ranks)]
+
+    def rank_devices(self, devices) -> List[Devices]:
+        """The devices of each rank, of which these are this one's. Every rank makes this call."""
+        found = ffi.new("ls_devices[]", self.ranks)
+        self.call(lib.ls_cluster_devices, self._handle, ffi.new("ls_devices *", self.devices(devices)._c), found)
+        return [Devices.of(self, one) for one in found]
+
+    def agree(self, **settings) -> None:
+        """Before they train: whether all ranks come here with the same settings, such as agree(epochs=10). Else all of them raise Error, with
+        the first difference, and the ranks have failed: no session can be opened with them."""
+        if self.ranks == 1:
+            return
+        with self._locked():
+            self._begin()
+            kept = [ffi.new("char[]", str(one).encode()) for pair in settings.items() for one in pair]
+            listed = ffi.new("ls_setting[]", [{"name": kept[i], "value": kept[i + 1]} for i in range(0, len(kept), 2)])
+            status = lib.ls_cluster_agree(self._shared.cluster, ffi.NULL, listed, len(listed))
+        if status != lib.LS_OK:
+            raise Error(word_of("ls_status", status).upper(), text(lib.ls_cluster_message(self._shared.cluster)), True)
 
     # ---- Devices ----
 
@@ -355,6 +412,12 @@ class Session:
         digits = ffi.new("char[]", 65)
         self.call(lib.ls_file_fingerprint, self._handle, os.fsencode(path), digits)
         return text(digits)
+
+
+@functools.lru_cache(None)
+def _part_with_python():
+    """Once, behind weakref.finalize's own: what is registered later runs first."""
+    end_with_python(_open)
 
 
 def _after_fork():

@@ -1,9 +1,9 @@
 """Trainers: optimizers, schedules, groups, averages of the weights."""
 import contextlib
 import weakref
-from typing import Iterator, NamedTuple
+from typing import Iterator, List, NamedTuple, Optional, Tuple
 
-from ._arguments import enum, options, taken
+from ._arguments import enum, options, taken, text
 from ._lockstep import ffi, lib
 from .module import Module
 from .profiles import DeviceTimes, Profile
@@ -86,6 +86,31 @@ class Trainer:
         report = ffi.new("ls_report *")
         while self._call(lib.ls_trainer_next_report, report):
             yield taken(Report, report)
+
+    # ---- On ranks ----
+
+    def vote(self, number: int) -> None:
+        """Asks all ranks for something at one step, such as to stop: the number travels with the steps. See voted."""
+        self._call(lib.ls_trainer_vote, number)
+
+    def voted(self) -> int:
+        """The largest number that any rank had asked for when the step before the last was done, for which it waits; the same on all
+        ranks."""
+        return self._call(lib.ls_trainer_voted)
+
+    def balanced(self) -> Optional[List[int]]:
+        """How many of the last step's shards each rank has, where they went by speed (Session's balance); else None."""
+        shards = ffi.new("int[]", self.session.ranks)
+        return list(shards) if self._call(lib.ls_trainer_balanced, shards) else None
+
+    def transport(self) -> Tuple[bool, str]:
+        """How ranks' GPUs exchange gradients: (True, "NCCL 2.28.9"), or (False, why by way of the hosts); (False, "") without. All ranks call
+        it, or step."""
+        direct = ffi.new("bool *")
+        how = text(self._call(lib.ls_trainer_transport, direct))
+        return direct[0], how
+
+    # ---- Rates and options ----
 
     @property
     def lr(self) -> float:

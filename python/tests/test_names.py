@@ -30,7 +30,10 @@ WITHOUT = {
     r"ls_module_load": "Module.load is ls_module_load_with",
     r"ls_cross_entropy_smooth": "cross_entropy has smoothing",
     r"ls_accuracy_fn": "a loop over the data, and tensors",
-    r"ls_cluster_\w+|ls_failed_together|ls_trainer_(vote|voted|balanced|transport)": "ranks are to come",
+    r"ls_cluster_(launched|plugin)": "features() has the plugins, and Session.rank the rank",
+    r"ls_cluster_on": "mpi4py's communicators",
+    r"ls_cluster_barrier": "the end of the ranks waits for all",
+    r"ls_cluster_(process|tell)": "watchdogs are the program's",
 }
 STRUCTS = {  # options and where Python takes them
     "ls_options": (ls.Session.__init__, {"allocator", "trial", "cluster"}), "ls_optim": (ls.Trainer.__init__, set()),

@@ -249,6 +249,19 @@ ls_cluster *ls_cluster_on(const ls_wire *wire)
     return cluster;
 }
 
+ls_cluster *ls_cluster_of_comm(const char *mpi, const void *comm)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_cluster *cluster = new_cluster();
+    if (!cluster)
+        return NULL;
+    if (!mpi || !comm)
+        ls_raise(&cluster->context, LS_BAD_ARGUMENT, "ls_cluster_of_comm: mpi or comm is NULL");
+    else if (ls_launch_wire(&cluster->context, mpi, comm, &cluster->wire))
+        meet(cluster, false);
+    return cluster;
+}
+
 ls_cluster *ls_cluster_start(void)
 {
     LS_OWN_ENVIRONMENT;

@@ -41,6 +41,9 @@ bool ls_launch_find(ls_launch *launch); /* false: started by none */
 /* Loads the launcher's plugin and has it fill the wire; false after a failure, which is the context's. */
 bool ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire);
 
+/* Has the plugin for an MPI fill the wire over the communicator that `comm` points to; false as above. */
+bool ls_launch_wire(ls_context *context, const char *mpi, const void *comm, ls_wire *wire);
+
 /* Room for a step's transfers: their slots begin at *first. */
 ls_status ls_cluster_reserve(ls_cluster *cluster, ls_context *context, int slots, int *first);
 

@@ -68,6 +68,18 @@ bool ls_launch_find(ls_launch *launch)
 
 typedef void open_wire(ls_wire *wire);
 #define OPEN_WIRE "lockstep_open_wire"
+typedef void wire_of(const void *comm, ls_wire *wire);
+#define WIRE_OF "lockstep_wire_of"
+
+/* The MPIs that a plugin was built for. */
+static const char *const built[] = {
+#ifdef LOCKSTEP_HAVE_OPENMPI
+    "openmpi",
+#endif
+#ifdef LOCKSTEP_HAVE_MPICH
+    "mpich",
+#endif
+    NULL};
 
 bool ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire)
 {
@@ -86,17 +98,27 @@ bool ls_launch_open(ls_context *context, const ls_launch *launch, ls_wire *wire)
     return false;
 }
 
+bool ls_launch_wire(ls_context *context, const char *mpi, const void *comm, ls_wire *wire)
+{
+    char why[512] = "Lockstep was built without it";
+    wire_of *make = NULL;
+    for (int i = 0; built[i] && !make; i++)
+        if (strcmp(built[i], mpi) == 0)
+            make = (wire_of *)ls_plugin_load(mpi, WIRE_OF, true, why, sizeof why);
+    if (make) {
+        make(comm, wire);
+        return true;
+    }
+    ls_raise(context, LS_UNSUPPORTED,
+             "the communicator is one of %s, whose plugin cannot be had: %s; build Lockstep where that MPI is "
+             "installed",
+             mpi, why);
+    return false;
+}
+
 const char *ls_cluster_plugin(int i, char *why, size_t size)
 {
     LS_OWN_ENVIRONMENT;
-    static const char *const built[] = {
-#ifdef LOCKSTEP_HAVE_OPENMPI
-        "openmpi",
-#endif
-#ifdef LOCKSTEP_HAVE_MPICH
-        "mpich",
-#endif
-        NULL};
     const int n = (int)(sizeof built / sizeof *built) - 1;
     if (i < 0 || i >= n)
         return NULL;

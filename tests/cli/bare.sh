@@ -1,15 +1,17 @@
-# Sourced after common.sh by tests in a bare system of this machine's release: bare_system makes it at $root, there runs commands in it.
+# Sourced after common.sh by tests in a bare system of this machine's release: bare_system makes it at $root, there and must run commands in
+# it, prints looks at what they said.
 # shellcheck shell=sh
 root=$work/root
 [ "$(id -u)" = 0 ] || none_run "this is not root"
 
-# bare_system [ROOT]: by debootstrap, or a copy of one made before; with this machine's way to mirrors of packages.
+# bare_system [ROOT [SUITE]]: by debootstrap, of this machine's release or another one; or a copy of one made before; with this machine's way
+# to mirrors of packages.
 bare_system() {
     if [ -n "${1-}" ]; then
         cp -a "$1" "$root" || exit 1
     else
         # shellcheck disable=SC1091 # the system's
-        debootstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" >"$work/out" 2>&1 ||
+        debootstrap --variant=minbase "${2:-$(. /etc/os-release && echo "$VERSION_CODENAME")}" "$root" >"$work/out" 2>&1 ||
             none_run "debootstrap made no system: $(tail -n 1 "$work/out")"
     fi
     echo "127.0.0.1 localhost $(uname -n)" >"$root/etc/hosts"
@@ -27,4 +29,8 @@ there() {
 
 must() { # COMMAND
     there "$1" || wrong "$1: status $?"
+}
+
+prints() { # PATTERN
+    grep -qE "$1" "$work/out" || wrong "nothing printed matches '$1'"
 }

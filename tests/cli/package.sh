@@ -22,10 +22,6 @@ bare_system "${2-}"
 mkdir "$root/srv/packages"
 cp "$work"/packages/*.deb "$root/srv/packages"
 
-prints() { # PATTERN
-    grep -qE "$1" "$work/out" || wrong "nothing printed matches '$1'"
-}
-
 # Every file but the notes that apt and dpkg keep about their own work.
 files() {
     (cd "$root" && find . -xdev \( -path ./proc -o -path ./var/log -o -path ./var/cache/apt -o -path ./var/lib/apt -o \
