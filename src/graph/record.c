@@ -24,8 +24,12 @@ ls_session *ls_operands(ls_tensor *const in[], int n, const char *function)
         return NULL;
     }
     if (in[0]->kind == LS_TENSOR_PARAMETER) {
-        ls_raise(&session->context, LS_BAD_SHAPE, "%s: x must be (images, ...), not the parameter %s", function,
-                 in[0]->name);
+        char shape[128];
+        ls_shape_text(shape, sizeof shape, &in[0]->shape);
+        ls_raise(&session->context, LS_BAD_SHAPE,
+                 "%s: x must be (images, ...), not the parameter %s, %s; ls_matmul takes a weight as (inputs, outputs), "
+                 "ls_linear as (outputs, inputs)",
+                 function, in[0]->name, shape);
         return NULL;
     }
     for (int i = 1; i < n; i++)
@@ -58,8 +62,9 @@ ls_tensor *ls_bad_shapes(ls_tensor *const of[], const char *names, const char *f
         }
         names += name + strspn(names + name, ", ");
     }
-    ls_raise(&of[0]->session->context, LS_BAD_SHAPE, "%s: %s; %s%s%s%s", function, what, all, recording ? " at \"" : "",
-             recording ? recording->path : "", recording ? "\"" : "");
+    const bool below = recording && *recording->path;
+    ls_raise(&of[0]->session->context, LS_BAD_SHAPE, "%s: %s; %s%s%s%s", function, what, all, below ? " at \"" : "",
+             below ? recording->path : "", below ? "\"" : "");
     return NULL;
 }
 
@@ -226,7 +231,7 @@ ls_tensor *ls_matmul(ls_tensor *x, ls_tensor *weight)
     if (!has_features(x) || !w || w->rank != 2 || w->dim[0] != x->shape.dim[x->shape.rank - 1])
         return ls_bad_shapes(in, "x, weight", "ls_matmul",
                              "x must be flat or (images, tokens, features), and weight a parameter (features of x, "
-                             "outputs)");
+                             "outputs), as ls_linear takes (outputs, features of x)");
     if (weight->kind == LS_TENSOR_PARAMETER && x->session->recording) {
         ls_view *fan = &x->session->recording->flat->views[weight->view];
         fan->fan_in = (size_t)w->dim[0];
@@ -246,7 +251,7 @@ ls_tensor *ls_linear(ls_tensor *x, ls_tensor *weight, ls_tensor *bias)
     if (!has_features(x) || !w || w->rank != 2 || w->dim[1] != x->shape.dim[x->shape.rank - 1])
         return ls_bad_shapes(in, "x, weight, bias", "ls_linear",
                              "x must be flat or (images, tokens, features), and weight a parameter (outputs, features "
-                             "of x)");
+                             "of x), as ls_matmul takes (features of x, outputs)");
     if (bias && !ls_fits_bias(bias, w->dim[0]))
         return ls_bad_shapes(in, "x, weight, bias", "ls_linear", "bias must be a parameter (outputs)");
     return product(in, n, 0, w->dim[0]);
@@ -324,16 +329,28 @@ static int define(ls_session *session, const char *path, const char *name, int r
     char full[768];
     snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", name);
     int number = ls_flat_find(flat, full);
-    if (number < 0 && !flat->closed)
-        return ls_flat_add(flat, full, rank, shape, trainable, joined);
+    if (number < 0 && !flat->closed) {
+        number = ls_flat_add(flat, full, rank, shape, trainable, joined);
+        if (number >= 0)
+            flat->views[number].by_another = session->recording->by_another;
+        return number;
+    }
     if (number < 0) {
         ls_raise(&session->context, LS_BAD_ARGUMENT, "parameter %s appeared after the network was initialized", full);
         return -1;
     }
-    const ls_view *view = &flat->views[number];
+    ls_view *view = &flat->views[number];
+    view->by_another &= session->recording->by_another;
     if (view->rank == rank && memcmp(view->shape, shape, (size_t)rank * sizeof *shape) == 0)
         return number;
-    ls_raise(&session->context, LS_BAD_SHAPE, "parameter %s: its shape changed between two recordings", full);
+    ls_shape asked = {.rank = rank}, there = {.rank = view->rank};
+    char texts[2][128];
+    memcpy(asked.dim, shape, (size_t)rank * sizeof *shape);
+    memcpy(there.dim, view->shape, (size_t)view->rank * sizeof *view->shape);
+    ls_shape_text(texts[0], sizeof texts[0], &asked);
+    ls_shape_text(texts[1], sizeof texts[1], &there);
+    ls_raise(&session->context, LS_BAD_SHAPE, "parameter %s: asked for as %s, it has the shape %s", full, texts[0],
+             texts[1]);
     return -1;
 }
 
@@ -356,9 +373,12 @@ ls_tensor *ls_record_parameter(ls_session *session, const char *path, const char
 {
     if (!session->recording || ls_failed(session))
         return NULL;
+    const int before = session->recording->flat->n_views;
     int number = define(session, path, name, shape->rank, shape->dim, true, false);
     if (number < 0)
         return NULL;
+    if (session->recording->by_another && number < before) /* it starts as its own module says */
+        return parameter(session, number);
     ls_view *view = &session->recording->flat->views[number];
     view->drawn = shape->rank > 1;
     size_t window = shape->rank == 4 ? (size_t)(shape->dim[2] * shape->dim[3]) : 1;
@@ -391,6 +411,11 @@ ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, const ls_norm *h
     int variance = mean < 0 ? -1 : define(session, path, "running_var", 1, shape, false, true);
     if (variance < 0)
         return NULL;
+    if (beta != gamma + 1 || variance != mean + 1) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT,
+                 "BatchNorm at \"%s\": its weight or bias was named before it was called; call it first", path);
+        return NULL;
+    }
     ls_view *views = recording->flat->views;
     views[gamma].fill = views[variance].fill = 1;
     views[mean].momentum = views[variance].momentum = how->frozen ? 0 : how->momentum;

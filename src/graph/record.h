@@ -13,6 +13,7 @@ typedef struct ls_recording {
     ls_tensor *inputs[LS_MAX_INPUTS]; /* of the network */
     int n_inputs;
     char path[512];    /* of the module whose forward runs: "resnet_block2.0", "" at the root */
+    bool by_another;   /* while a parameter is asked for by another module than its own */
     int block, blocks; /* the number of the call whose results are not kept for the backward pass, 0 outside of such
                           calls; and how many there were */
 } ls_recording;

@@ -15,12 +15,6 @@ ls_module *ls_bad_layer(ls_session *session, const char *message)
     return NULL;
 }
 
-ls_tensor *ls_layer_parameter(ls_module *self, const char *name, ls_shape shape)
-{
-    return self->session->recording ? ls_record_parameter(self->session, self->session->recording->path, name, &shape)
-                                    : NULL;
-}
-
 ls_module *ls_module_new(ls_session *session, ls_forward *forward)
 {
     if (!session || ls_failed(session))
@@ -101,6 +95,44 @@ ls_module *ls_module_root(ls_module *module)
     while (module->parent)
         module = module->parent;
     return module;
+}
+
+/* The module that dots in a name lead to from here, and what of the name is left: "encoder.weight" is "weight" of a
+ * child. A name may have dots of its own: "out_proj.weight" of attention. */
+static ls_module *owner_of(ls_module *module, const char **name)
+{
+    for (const char *dot; (dot = strchr(*name, '.'));) {
+        int i = module->n_children - 1;
+        const size_t length = (size_t)(dot - *name);
+        while (i >= 0 && (strncmp(module->children[i].name, *name, length) != 0 || module->children[i].name[length]))
+            i--;
+        if (i < 0)
+            break;
+        module = module->children[i].module;
+        *name = dot + 1;
+    }
+    return module;
+}
+
+ls_tensor *ls_layer_parameter(ls_module *self, const char *name, ls_shape shape)
+{
+    ls_session *session = self->session;
+    ls_recording *recording = session->recording;
+    char path[sizeof recording->path];
+    if (!recording || ls_failed(session))
+        return NULL;
+    ls_module *owner = owner_of(self, &name);
+    if (ls_module_root(owner) != recording->root || !write_path(owner, path, sizeof path)) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT,
+                 "ls_module_parameter: \"%s\" is asked of a module of another network, or one that is nested too "
+                 "deeply",
+                 name);
+        return NULL;
+    }
+    recording->by_another = strcmp(path, recording->path) != 0;
+    ls_tensor *parameter = ls_record_parameter(session, path, name, &shape);
+    recording->by_another = false;
+    return parameter;
 }
 
 ls_status ls_module_add_freezing(ls_module *module, const char *pattern, bool frozen)
@@ -385,6 +417,28 @@ static ls_tensor *record(ls_module *root, ls_recording *recording, ls_recorded *
     return ls_tensor_hold(output);
 }
 
+/* What only others have named of a module that was called is a name that the module does not have. */
+static ls_status check_names(ls_module *root, const ls_recording *recording)
+{
+    const ls_flat *flat = recording->flat;
+    for (int i = 0; i < flat->n_views; i++) {
+        const char *name = flat->views[i].name;
+        const ls_module *owner = owner_of(root, &name);
+        if (!flat->views[i].by_another || owner->recorded != recording->number)
+            continue;
+        char listed[512] = "", path[LS_MODULE_PATH];
+        const size_t path_length = (size_t)(name - flat->views[i].name);
+        for (int k = 0, n = 0; k < flat->n_views && n < (int)sizeof listed - 100; k++)
+            if (!flat->views[k].by_another && strncmp(flat->views[k].name, flat->views[i].name, path_length) == 0)
+                n += snprintf(listed + n, sizeof listed - (size_t)n, "%s\"%.64s\"", n ? ", " : "; it has ",
+                              flat->views[k].name + path_length);
+        return ls_raise(&root->session->context, LS_BAD_ARGUMENT,
+                        "ls_module_parameter: \"%s\" has no parameter \"%s\"%s", ls_module_path(owner, path), name,
+                        listed);
+    }
+    return LS_OK;
+}
+
 ls_status ls_module_record(ls_module *root, ls_flat *flat, bool training, const ls_input_shapes *shapes,
                            ls_recorded *recorded)
 {
@@ -397,6 +451,8 @@ ls_status ls_module_record(ls_module *root, ls_flat *flat, bool training, const 
         return ls_status_of(session);
     session->recording = &recording;
     recorded->output = record(root, &recording, recorded, shapes);
+    if (!ls_failed(session))
+        check_names(root, &recording);
     session->recording = NULL;
     ls_scope_close(session, scope);
     return ls_status_of(session);

@@ -23,7 +23,8 @@ typedef struct ls_view {
     int uses;               /* of a running statistic: how often a forward uses it, in training */
     uint64_t recorded;      /* the recording that counts its uses, and how many it has found (graph/record.c) */
     int found;
-    float fill;  /* the start of what is not drawn */
+    bool by_another; /* no module has named it yet but others than its own */
+    float fill;      /* the start of what is not drawn */
     bool drawn;  /* starts from the initialiser's distribution */
     float bound; /* above 0: of a distribution of its own, uniform from -bound to bound */
     size_t fan_in, fan_out;
