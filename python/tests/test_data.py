@@ -34,6 +34,19 @@ def test_arrays(s):
         s.arrays(images, labels, batches=3)
 
 
+def test_targets_move_with_their_images(s):
+    maps = numpy.arange(1, 33, dtype=numpy.float32).reshape(2, 1, 4, 4)
+    data = s.arrays(maps, maps[:, 0], batch=2, flip=True, crop=1, edge_target=-1)
+    for _ in range(3):
+        for X, y in data:
+            assert numpy.array_equal(numpy.where(X.numpy() == 0, -1, X.numpy())[:, 0], y.numpy())
+
+
+def test_single_numbers_are_rows_of_one(s):
+    (a, b), y = next(iter(s.arrays(numpy.arange(5), numpy.arange(5.0), inputs=[numpy.arange(5)], batch=5)))
+    assert a.shape == b.shape == (5, 1) and y.shape == (5,)
+
+
 def test_a_loop_is_an_epoch(s):
     images, labels = bright_quarters(40)
     data = s.arrays(images, labels, batch=16, shuffle=True)

@@ -403,6 +403,16 @@ static int batch_now(const ls_checkpoints *c, const ls_manifest *m)
     return (int)(batch < batches ? batch : batches);
 }
 
+/* LS_OK where what was saved is as many numbers as it is for. */
+static ls_status check_numbers(ls_checkpoints *c, const ls_saved *saved, int64_t numbers)
+{
+    if (saved->numbers == numbers)
+        return LS_OK;
+    return ls_raise(&c->context, LS_BAD_FILE,
+                    "%s has %lld numbers, and its parameter %lld; the checkpoint is of another network, or damaged",
+                    saved->name, (long long)saved->numbers, (long long)numbers);
+}
+
 /* The moments of these numbers, into their place in the copy; true where the file has them. */
 static bool read_moments(ls_checkpoints *c, const ls_safetensors *file, int from, int to, ls_status *status)
 {
@@ -411,9 +421,8 @@ static bool read_moments(ls_checkpoints *c, const ls_safetensors *file, int from
         const ls_saved *saved = ls_safetensors_find(file, c->arrays[i].name);
         if (!saved)
             return false;
-        if (saved->numbers != ls_named_array_numbers(&c->arrays[i]))
-            *status = ls_raise(&c->context, LS_BAD_FILE, "%s has another shape than its parameter", saved->name);
-        else
+        *status = check_numbers(c, saved, ls_named_array_numbers(&c->arrays[i]));
+        if (*status == LS_OK)
             *status = ls_safetensors_read(file, saved, (float *)c->arrays[i].values);
         if (*status != LS_OK)
             return false;
@@ -436,8 +445,8 @@ static ls_status read_view(ls_checkpoints *c, const ls_safetensors *file, const 
     const ls_saved *saved = name ? ls_safetensors_find(file, name) : NULL;
     ls_release(&c->context, name);
     *there = saved != NULL;
-    if (saved && (size_t)saved->numbers != view->numbers)
-        return ls_raise(&c->context, LS_BAD_FILE, "%s has another shape than its parameter", saved->name);
+    if (saved && check_numbers(c, saved, (int64_t)view->numbers) != LS_OK)
+        return ls_context_status(&c->context);
     return saved ? ls_safetensors_read(file, saved, values + begin + view->offset) : ls_context_status(&c->context);
 }
 
