@@ -1,7 +1,7 @@
 /* The rows of the table of operations, and which operations run on them. */
 #include "op_table.h"
 
-const ls_op families[FAMILIES][32] = {
+const ls_op families[FAMILIES][36] = {
     [CONVS] = {LS_OP_CONV, LS_OP_CONV_DATA, LS_OP_CONV_WEIGHT, LS_OP_WINOGRAD, LS_OP_WINOGRAD_DATA,
                LS_OP_WINOGRAD_WEIGHT, LS_OP_COUNT},
     [CROPPED] = {LS_OP_CONV, LS_OP_CONV_DATA, LS_OP_CONV_WEIGHT, LS_OP_WINOGRAD, LS_OP_WINOGRAD_DATA,
@@ -22,6 +22,10 @@ const ls_op families[FAMILIES][32] = {
               LS_OP_BATCH_NORM_INFER,
               LS_OP_BATCH_NORM_BACKWARD,
               LS_OP_BATCH_NORM_FROZEN_BACKWARD,
+              LS_OP_NORM_SUMS,
+              LS_OP_NORM_APPLY,
+              LS_OP_NORM_SLOPES,
+              LS_OP_NORM_DATA,
               LS_OP_DROPOUT,
               LS_OP_ROWS,
               LS_OP_INPUT,

@@ -31,6 +31,10 @@ const op_operands operands_of[LS_OP_COUNT] = {
     [LS_OP_BATCH_NORM_INFER] = {{X, CHANNEL, CHANNEL, X, STATISTICS, CHANNEL}, {X}},
     [LS_OP_BATCH_NORM_BACKWARD] = {{X_SLOPE, X, CHANNEL, STATISTICS, X}, {X_SLOPE, STATISTICS, X_SLOPE}},
     [LS_OP_BATCH_NORM_FROZEN_BACKWARD] = {{X_SLOPE, X, CHANNEL, STATISTICS}, {X_SLOPE, STATISTICS}},
+    [LS_OP_NORM_SUMS] = {{X}, {NORM_SUMS}},
+    [LS_OP_NORM_APPLY] = {{X, CHANNEL, CHANNEL, X, NORM_SUMS, CHANNEL}, {X, STATISTICS, STATISTICS}},
+    [LS_OP_NORM_SLOPES] = {{X_SLOPE, X, STATISTICS, X}, {NORM_SUMS, STATISTICS}},
+    [LS_OP_NORM_DATA] = {{X_SLOPE, X, CHANNEL, STATISTICS, X, NORM_SUMS}, {X_SLOPE, X_SLOPE}},
     [LS_OP_DROPOUT] = {{X}, {X_SLOPE}},
     [LS_OP_CROSS_ENTROPY] = {{X, NONE, CHANNEL, X}, {PLACES_SLOPE, X_SLOPE}},
     [LS_OP_CROSS_ENTROPY_BACKWARD] = {{PLACES_SLOPE, X_SLOPE, CHANNEL, X}, {X_SLOPE}},
@@ -368,6 +372,8 @@ ls_operand shape_of(const row *r, kind what)
         return (ls_operand){NULL, r->o, 1, 1};
     case STATISTICS:
         return (ls_operand){NULL, 2 * r->c, 1, 1};
+    case NORM_SUMS:
+        return (ls_operand){NULL, 2 + 2 * r->c, 1, 1};
     case ROWS:
         return (ls_operand){NULL, r->count * r->c * r->h * r->w, 1, 1};
     case NONE:
@@ -394,6 +400,13 @@ float operand_number(const test_case *one, kind what, float x)
     return op == LS_OP_MAX_OVER || op == LS_OP_MAX_OVER_BACKWARD ? roundf(x) : x;
 }
 
+float counted_number(kind what, float x, size_t i, size_t n)
+{
+    if (what == NORM_SUMS && i < 2)
+        return i ? 35 : 77;
+    return (what == STATISTICS || what == NORM_SUMS) && i >= n / 2 ? 0.5f + fabsf(x) : x;
+}
+
 int present(const test_case *one, kind what, int i)
 {
     const ls_attributes *how = &one->attributes;
@@ -406,9 +419,13 @@ int present(const test_case *one, kind what, int i)
         return i != 1 || how->fused_relu;
     case LS_OP_BATCH_NORM:
     case LS_OP_BATCH_NORM_INFER:
+    case LS_OP_NORM_APPLY:
         return i == 3 ? how->fused_add : i != 5 || one->bias;
     case LS_OP_BATCH_NORM_BACKWARD:
+    case LS_OP_NORM_DATA:
         return i != 4 || how->fused_relu;
+    case LS_OP_NORM_SLOPES:
+        return i != 3 || how->fused_relu;
     case LS_OP_CROSS_ENTROPY:
     case LS_OP_CROSS_ENTROPY_BACKWARD:
         return i < 2 || one->row->o & (i == 2 ? WEIGHED : TARGETS);
@@ -446,19 +463,26 @@ int takes_relu(ls_op op)
 {
     return op == LS_OP_CONV || op == LS_OP_WINOGRAD || op == LS_OP_AVG_POOL_BACKWARD || op == LS_OP_MAX_POOL_BACKWARD ||
            op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER || op == LS_OP_BATCH_NORM_BACKWARD ||
-           op == LS_OP_IMAGES;
+           op == LS_OP_NORM_APPLY || op == LS_OP_NORM_SLOPES || op == LS_OP_NORM_DATA || op == LS_OP_IMAGES;
 }
 
 int takes_add(ls_op op)
 {
     return op == LS_OP_IMAGES || op == LS_OP_BATCH_NORM || op == LS_OP_BATCH_NORM_INFER ||
-           op == LS_OP_BATCH_NORM_BACKWARD;
+           op == LS_OP_BATCH_NORM_BACKWARD || op == LS_OP_NORM_APPLY || op == LS_OP_NORM_DATA;
+}
+
+int makes_output(const test_case *one, int k)
+{
+    const ls_op op = one->attributes.op;
+    const int dresidual = op == LS_OP_BATCH_NORM_BACKWARD ? 2 : op == LS_OP_NORM_DATA ? 1 : LS_MAX_OUT;
+    return operands_of[op].out[k] != NONE && (k != dresidual || one->attributes.fused_add);
 }
 
 int takes_bias(ls_op op)
 {
     return op == LS_OP_CONV || op == LS_OP_CONV_POOL || op == LS_OP_WINOGRAD || op == LS_OP_BATCH_NORM ||
-           op == LS_OP_BATCH_NORM_INFER || op == LS_OP_LSTM || op == LS_OP_GRU;
+           op == LS_OP_BATCH_NORM_INFER || op == LS_OP_NORM_APPLY || op == LS_OP_LSTM || op == LS_OP_GRU;
 }
 
 int suits(const row *r, ls_op op)

@@ -50,6 +50,7 @@ typedef enum kind {
     BIAS,         /* o */
     CHANNEL,      /* c */
     STATISTICS,   /* 2 c, the second half positive */
+    NORM_SUMS,    /* 2 + 2 c: images and places, then as STATISTICS */
     NUMBER,
     TABLE,       /* o x h */
     THREE_TIMES, /* 3 h, 4 h; these times h */
@@ -92,7 +93,7 @@ enum {
 
 /* The last entry of each is LS_OP_COUNT. Winograd runs on the rows of CONVS that suit it. Of CROPPED, the last windows
  * of each row and column are left out. GENERAL's are no squares of neighbouring taps over all channels. */
-extern const ls_op families[FAMILIES][32];
+extern const ls_op families[FAMILIES][36];
 
 /* Of CONCATS `kernel` is how many operands there are and `padding` the axis, of FUNCTIONS `o` is the number of the
  * factor, of VIEWS that of what is done, of GENERAL `in_out` that of what its windows have besides. Of PRODUCTS bits 0
@@ -150,6 +151,8 @@ int is_slope(kind what);
 ls_operand shape_of(const row *r, kind what);
 size_t size_of(const row *r, kind what); /* numbers in the lanes layout */
 int present(const test_case *one, kind what, int i);
+/* Number i of n of those that are not drawn as they are: what is positive, or counted. */
+float counted_number(kind what, float x, size_t i, size_t n);
 /* An operand's number from a random one. Of operations that look for the largest number many are to be equal. */
 float operand_number(const test_case *one, kind what, float x);
 
@@ -158,6 +161,7 @@ test_batch batch_of(const test_case *one);
 int takes_relu(ls_op op);
 int takes_add(ls_op op);
 int takes_bias(ls_op op);
+int makes_output(const test_case *one, int k); /* dresidual is made where something was added */
 int suits(const row *r, ls_op op);
 
 /* Products of the row's convolution, or numbers of its map: every variant runs where that is SMALL. */

@@ -277,8 +277,7 @@ static void run_case(bench *b, const test_case *one)
     hand_in(b, one, &batch.samples, &call);
     for (int k = 0; k < LS_MAX_OUT; k++) {
         const kind what = operands_of[op].out[k];
-        const int dresidual = op == LS_OP_BATCH_NORM_BACKWARD && k == 2;
-        if (what == NONE || (dresidual && !one->attributes.fused_add))
+        if (!makes_output(one, k))
             continue;
         get(b, &out[k]);
         compare(b, one, &out[k], what, k);

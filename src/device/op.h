@@ -136,6 +136,21 @@ typedef enum ls_op {
      * dx = scale * fma(mean - x, k2, d - k1), and 0 in lanes without an image. */
     LS_OP_BATCH_NORM_BACKWARD,
 
+    /* BATCH_NORM and its backward pass in pieces, for statistics over several shards: each leaves its sums, which
+     * device/norm_sums.h adds up, and goes on with the totals. Sums and totals are [2 + 2C]: the images, the places of
+     * a channel's map, and two numbers for each channel. A shard whose sums are the totals has BATCH_NORM's bits. With
+     * N = images*places as float:
+     * SUMS. in: x; out: sums: S = plane sum of x, then Q = plane sum of d*d with d = x - S / N.
+     * APPLY. in: x, gamma, beta, residual where fused_add, totals of S and Q, and shift, which may be absent; out: y,
+     * saved, statistics. As BATCH_NORM, with mean = S / N and sq = Q.
+     * SLOPES. in: dy, x, saved, y where fused_relu; out: sums: the shard's dgamma, then its dbeta; dgb[2C], the same.
+     * DATA. in: dy, x, gamma, saved, y where fused_relu, totals of dgamma and dbeta; out: dx, and where fused_add
+     * dresidual. As BATCH_NORM_BACKWARD, which sees the totals in k1 and k2. */
+    LS_OP_NORM_SUMS,
+    LS_OP_NORM_APPLY,
+    LS_OP_NORM_SLOPES,
+    LS_OP_NORM_DATA,
+
     /* BATCH_NORM_INFER's, where the statistics are constants. in: dy, x, gamma, running[2C]; out: dx, dgb[2C]. inv and
      * the sums as there: dbeta = plane sum of dy; dgamma = plane sum of products dy * (x - mean), times inv; dx = gamma
      * * inv * dy, and 0 in lanes without an image. */

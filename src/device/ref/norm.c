@@ -1,4 +1,5 @@
 /* BatchNorm. */
+#include "device/norm_sums.h"
 #include "device/ref/ref.h"
 
 /* The operands of one channel's sums. */
@@ -58,22 +59,68 @@ static void normalize(const ls_op_call *call, int channel, float mean, float inv
     }
 }
 
-void ls_ref_batch_norm(const ls_op_call *call)
+/* S and Q of one channel. */
+typedef struct moments {
+    float sum, squares;
+} moments;
+
+static moments moments_of(const ls_op_call *call, int channel, float n)
 {
     const ls_operand *x = &call->in[0];
-    float n = images_and_places(call, x);
+    channel_sums of = {.x = x->data};
+    moments made = {.sum = ls_ref_plane_sum(call, x, channel, number, &of)};
+    of.mean = made.sum / n;
+    made.squares = ls_ref_plane_sum(call, x, channel, square, &of);
+    return made;
+}
+
+/* y, saved and statistics of one channel, from sums over n numbers. */
+static void apply(const ls_op_call *call, int channel, moments of, float n)
+{
+    const int channels = call->in[0].c;
+    const float mean = of.sum / n, inv = 1 / sqrtf(of.squares / n + call->attributes->eps);
     float *saved = call->out[1].data, *statistics = call->out[2].data;
     const float *shift = call->in[5].data;
+    saved[channel] = mean;
+    statistics[channel] = shift ? mean + shift[channel] : mean;
+    saved[channels + channel] = inv;
+    statistics[channels + channel] = of.squares / (n - 1);
+    normalize(call, channel, mean, inv);
+}
+
+void ls_ref_batch_norm(const ls_op_call *call)
+{
+    const float n = images_and_places(call, &call->in[0]);
+    for (int channel = 0; channel < call->in[0].c; channel++)
+        apply(call, channel, moments_of(call, channel, n), n);
+}
+
+static void begin_sums(const ls_op_call *call, const ls_operand *x, float *sums)
+{
+    sums[LS_NORM_IMAGES] = (float)call->samples->count;
+    sums[LS_NORM_PLACES] = (float)(x->h * x->w);
+}
+
+void ls_ref_norm_sums(const ls_op_call *call)
+{
+    const ls_operand *x = &call->in[0];
+    const float n = images_and_places(call, x);
+    float *sums = call->out[0].data;
+    begin_sums(call, x, sums);
     for (int channel = 0; channel < x->c; channel++) {
-        channel_sums of = {.x = x->data};
-        of.mean = ls_ref_plane_sum(call, x, channel, number, &of) / n;
-        float squares = ls_ref_plane_sum(call, x, channel, square, &of);
-        float inv = 1 / sqrtf(squares / n + call->attributes->eps);
-        saved[channel] = of.mean;
-        statistics[channel] = shift ? of.mean + shift[channel] : of.mean;
-        saved[x->c + channel] = inv;
-        statistics[x->c + channel] = squares / (n - 1);
-        normalize(call, channel, of.mean, inv);
+        const moments of = moments_of(call, channel, n);
+        sums[LS_NORM_FIRST + channel] = of.sum;
+        sums[LS_NORM_FIRST + x->c + channel] = of.squares;
+    }
+}
+
+void ls_ref_norm_apply(const ls_op_call *call)
+{
+    const int channels = call->in[0].c;
+    const float *totals = call->in[4].data, n = ls_norm_numbers(totals);
+    for (int channel = 0; channel < channels; channel++) {
+        const moments of = {totals[LS_NORM_FIRST + channel], totals[LS_NORM_FIRST + channels + channel]};
+        apply(call, channel, of, n);
     }
 }
 
@@ -87,11 +134,13 @@ void ls_ref_batch_norm_infer(const ls_op_call *call)
     }
 }
 
-/* dx (and dresidual) of one channel. */
-static void differentiate(const ls_op_call *call, const channel_sums *of, int channel, float scale, float k1, float k2)
+/* dx, and where there is room for it dresidual, of one channel; n: of all numbers that dgamma and dbeta are over. */
+static void differentiate(const ls_op_call *call, const channel_sums *of, int channel, const float *saved, float dgamma,
+                          float dbeta, float n, float *residual)
 {
     const ls_operand *dx = &call->out[0];
-    float *residual = call->attributes->fused_add ? call->out[2].data : NULL;
+    const float inv = saved[dx->c + channel], scale = call->in[2].data[channel] * inv;
+    const float k1 = dbeta / n, k2 = inv * (dgamma / n);
     for (int group = 0; group < call->groups; group++) {
         size_t begin = ls_ref_offset(dx, group, channel, 0, 0), end = ls_ref_offset(dx, group, channel + 1, 0, 0);
         int lanes = ls_ref_lanes(call, group);
@@ -105,20 +154,57 @@ static void differentiate(const ls_op_call *call, const channel_sums *of, int ch
     }
 }
 
+/* dgamma and dbeta of one channel. */
+static void sum_slopes(const ls_op_call *call, const channel_sums *of, int channel, const float *saved, float *dgamma,
+                       float *dbeta)
+{
+    const ls_operand *x = &call->in[1];
+    *dbeta = ls_ref_plane_sum(call, x, channel, gradient, of);
+    *dgamma = ls_ref_plane_sum(call, x, channel, correlation, of) * saved[x->c + channel];
+}
+
 void ls_ref_batch_norm_backward(const ls_op_call *call)
 {
     const ls_operand *x = &call->in[1];
-    const float *gamma = call->in[2].data, *saved = call->in[3].data;
-    float n = images_and_places(call, x), *dgb = call->out[1].data;
+    const float *saved = call->in[3].data, n = images_and_places(call, x);
+    float *dgb = call->out[1].data;
     for (int channel = 0; channel < x->c; channel++) {
         channel_sums of = {.x = x->data, .dy = call->in[0].data, .mean = saved[channel]};
         of.y = call->attributes->fused_relu ? call->in[4].data : NULL;
-        float inv = saved[x->c + channel];
-        float dbeta = ls_ref_plane_sum(call, x, channel, gradient, &of);
-        float dgamma = ls_ref_plane_sum(call, x, channel, correlation, &of) * inv;
-        differentiate(call, &of, channel, gamma[channel] * inv, dbeta / n, inv * (dgamma / n));
+        float dgamma, dbeta;
+        sum_slopes(call, &of, channel, saved, &dgamma, &dbeta);
+        differentiate(call, &of, channel, saved, dgamma, dbeta, n,
+                      call->attributes->fused_add ? call->out[2].data : NULL);
         dgb[channel] = dgamma;
         dgb[x->c + channel] = dbeta;
+    }
+}
+
+void ls_ref_norm_slopes(const ls_op_call *call)
+{
+    const ls_operand *x = &call->in[1];
+    const float *saved = call->in[2].data;
+    float *sums = call->out[0].data, *dgb = call->out[1].data;
+    begin_sums(call, x, sums);
+    for (int channel = 0; channel < x->c; channel++) {
+        channel_sums of = {.x = x->data, .dy = call->in[0].data, .mean = saved[channel]};
+        of.y = call->attributes->fused_relu ? call->in[3].data : NULL;
+        sum_slopes(call, &of, channel, saved, &dgb[channel], &dgb[x->c + channel]);
+        sums[LS_NORM_FIRST + channel] = dgb[channel];
+        sums[LS_NORM_FIRST + x->c + channel] = dgb[x->c + channel];
+    }
+}
+
+void ls_ref_norm_data(const ls_op_call *call)
+{
+    const ls_operand *x = &call->in[1];
+    const float *saved = call->in[3].data, *totals = call->in[5].data, n = ls_norm_numbers(totals);
+    for (int channel = 0; channel < x->c; channel++) {
+        channel_sums of = {.x = x->data, .dy = call->in[0].data, .mean = saved[channel]};
+        of.y = call->attributes->fused_relu ? call->in[4].data : NULL;
+        differentiate(call, &of, channel, saved, totals[LS_NORM_FIRST + channel],
+                      totals[LS_NORM_FIRST + x->c + channel], n,
+                      call->attributes->fused_add ? call->out[1].data : NULL);
     }
 }
 

@@ -14,6 +14,7 @@ ls_kernel ls_ref_channel_sum, ls_ref_sum_images, ls_ref_add_scaled;
 ls_kernel ls_ref_add, ls_ref_relu, ls_ref_relu_backward, ls_ref_dropout;
 ls_kernel ls_ref_batch_norm, ls_ref_batch_norm_infer, ls_ref_batch_norm_backward;
 ls_kernel ls_ref_batch_norm_frozen_backward;
+ls_kernel ls_ref_norm_sums, ls_ref_norm_apply, ls_ref_norm_slopes, ls_ref_norm_data;
 ls_kernel ls_ref_set_norm, ls_ref_set_norm_backward; /* RMS_NORM's too */
 ls_kernel ls_ref_cross_entropy, ls_ref_cross_entropy_backward, ls_ref_count_correct;
 ls_kernel ls_ref_concat, ls_ref_reshape;

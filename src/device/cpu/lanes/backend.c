@@ -72,6 +72,10 @@ static int units_of(const ls_op_call *call)
     case LS_OP_BATCH_NORM_INFER:
     case LS_OP_BATCH_NORM_BACKWARD:
     case LS_OP_BATCH_NORM_FROZEN_BACKWARD:
+    case LS_OP_NORM_SUMS:
+    case LS_OP_NORM_APPLY:
+    case LS_OP_NORM_SLOPES:
+    case LS_OP_NORM_DATA:
     case LS_OP_CHANNEL_SUM:
         return call->in[0].c;
     case LS_OP_ADD:

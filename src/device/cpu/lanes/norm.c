@@ -3,6 +3,7 @@
 #include <math.h>
 #include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/plane.h"
+#include "device/norm_sums.h"
 
 static plane plane_of(const ls_op_call *call, const ls_operand *x)
 {
@@ -62,26 +63,75 @@ static void normalize(const ls_op_call *call, int channel, float mean, float inv
     }
 }
 
+/* S and Q of one channel. */
+typedef struct moments {
+    float sum, squares;
+} moments;
+
+static moments moments_of(const plane *p, int channel, float n)
+{
+    float first[2], second[2];
+    plane_sum(PLANE_SUM, p, channel, 0.0f, first);
+    plane_sum(PLANE_SQUARES, p, channel, first[0] / n, second);
+    return (moments){first[0], second[0]};
+}
+
+/* y, saved and statistics of one channel, from sums over n numbers. */
+static void apply(const ls_op_call *call, int channel, moments of, float n)
+{
+    const int channels = call->in[0].c;
+    float *saved = call->out[1].data, *statistics = call->out[2].data;
+    const float *shift = call->in[5].data;
+    const float mean = of.sum / n, inv = 1.0f / sqrtf(of.squares / n + call->attributes->eps);
+    saved[channel] = mean;
+    statistics[channel] = shift ? mean + shift[channel] : mean;
+    saved[channels + channel] = inv;
+    statistics[channels + channel] = of.squares / (n - 1.0f);
+    normalize(call, channel, mean, inv);
+}
+
 static void batch_norm(const ls_op_call *call)
 {
     const ls_operand *x = &call->in[0];
     const plane p = plane_of(call, x);
     const float n = images_and_places(call, x);
-    float *saved = call->out[1].data, *statistics = call->out[2].data;
-    const float *shift = call->in[5].data;
     const range mine = range_of(call, x->c);
+    for (int c = mine.from; c < mine.to; c++)
+        apply(call, c, moments_of(&p, c, n), n);
+    lanes_streamed();
+}
+
+/* By the first part of a call. */
+static void begin_sums(const ls_op_call *call, const ls_operand *x, float *sums)
+{
+    if (call->part != 0)
+        return;
+    sums[LS_NORM_IMAGES] = (float)call->samples->count;
+    sums[LS_NORM_PLACES] = (float)(x->h * x->w);
+}
+
+static void norm_sums(const ls_op_call *call)
+{
+    const ls_operand *x = &call->in[0];
+    const plane p = plane_of(call, x);
+    const float n = images_and_places(call, x);
+    const range mine = range_of(call, x->c);
+    float *sums = call->out[0].data;
+    begin_sums(call, x, sums);
     for (int c = mine.from; c < mine.to; c++) {
-        float sum[2];
-        plane_sum(PLANE_SUM, &p, c, 0.0f, sum);
-        const float mean = sum[0] / n;
-        plane_sum(PLANE_SQUARES, &p, c, mean, sum);
-        const float inv = 1.0f / sqrtf(sum[0] / n + call->attributes->eps);
-        saved[c] = mean;
-        statistics[c] = shift ? mean + shift[c] : mean;
-        saved[x->c + c] = inv;
-        statistics[x->c + c] = sum[0] / (n - 1.0f);
-        normalize(call, c, mean, inv);
+        const moments of = moments_of(&p, c, n);
+        sums[LS_NORM_FIRST + c] = of.sum;
+        sums[LS_NORM_FIRST + x->c + c] = of.squares;
     }
+}
+
+static void norm_apply(const ls_op_call *call)
+{
+    const int channels = call->in[0].c;
+    const float *totals = call->in[4].data, n = ls_norm_numbers(totals);
+    const range mine = range_of(call, channels);
+    for (int c = mine.from; c < mine.to; c++)
+        apply(call, c, (moments){totals[LS_NORM_FIRST + c], totals[LS_NORM_FIRST + channels + c]}, n);
     lanes_streamed();
 }
 
@@ -122,7 +172,8 @@ LS_INLINE void differentiate_plane(const int relu, const int add, const slope *s
     }
 }
 
-static void differentiate(const ls_op_call *call, int channel, slope s)
+/* Of one channel, whose mean and sums `s` knows. `residual`: all of dresidual, NULL where it is not wanted. */
+static void differentiate(const ls_op_call *call, int channel, slope s, float *residual)
 {
     const ls_attributes *a = call->attributes;
     const ls_operand *x = &call->in[1];
@@ -134,41 +185,88 @@ static void differentiate(const ls_op_call *call, int channel, slope s)
         s.dy = call->in[0].data + at;
         s.y = a->fused_relu ? call->in[4].data + at : NULL;
         s.dx = call->out[0].data + at;
-        s.residual = a->fused_add ? call->out[2].data + at : NULL;
+        s.residual = residual ? residual + at : NULL;
         s.lanes = lanes_of_group(call->samples->count, group);
-        if (a->fused_relu && a->fused_add)
+        if (a->fused_relu && residual)
             differentiate_plane(1, 1, &s);
         else if (a->fused_relu)
             differentiate_plane(1, 0, &s);
-        else if (a->fused_add)
+        else if (residual)
             differentiate_plane(0, 1, &s);
         else
             differentiate_plane(0, 0, &s);
     }
 }
 
+/* n: of all numbers that dgamma and dbeta are over. */
+static slope slope_of(const ls_op_call *call, int channel, const float *saved, float dgamma, float dbeta, float n)
+{
+    const float inv = saved[call->in[1].c + channel];
+    return (slope){.mean = saved[channel],
+                   .scale = call->in[2].data[channel] * inv,
+                   .k1 = dbeta / n,
+                   .k2 = inv * (dgamma / n)};
+}
+
+/* dgamma, then dbeta, of one channel. */
+static void sum_slopes(const plane *p, int channel, const float *saved, float dgb[2])
+{
+    float sum[2];
+    if (p->y)
+        plane_sum(PLANE_GRADIENT_RELU, p, channel, saved[channel], sum);
+    else
+        plane_sum(PLANE_GRADIENT, p, channel, saved[channel], sum);
+    dgb[0] = sum[1] * saved[p->channels + channel];
+    dgb[1] = sum[0];
+}
+
 static void batch_norm_backward(const ls_op_call *call)
 {
     const ls_operand *x = &call->in[1];
-    const float *gamma = call->in[2].data, *saved = call->in[3].data;
-    const float n = images_and_places(call, x);
+    const float *saved = call->in[3].data, n = images_and_places(call, x);
+    float *residual = call->attributes->fused_add ? call->out[2].data : NULL;
     plane p = plane_of(call, x);
     p.dy = call->in[0].data;
     p.y = call->attributes->fused_relu ? call->in[4].data : NULL;
     const range mine = range_of(call, x->c);
     for (int c = mine.from; c < mine.to; c++) {
-        const float mean = saved[c], inv = saved[x->c + c];
-        float sum[2];
-        if (p.y)
-            plane_sum(PLANE_GRADIENT_RELU, &p, c, mean, sum);
-        else
-            plane_sum(PLANE_GRADIENT, &p, c, mean, sum);
-        const float dbeta = sum[0], dgamma = sum[1] * inv;
-        differentiate(call, c,
-                      (slope){.mean = mean, .scale = gamma[c] * inv, .k1 = dbeta / n, .k2 = inv * (dgamma / n)});
-        call->out[1].data[c] = dgamma;
-        call->out[1].data[x->c + c] = dbeta;
+        float dgb[2];
+        sum_slopes(&p, c, saved, dgb);
+        differentiate(call, c, slope_of(call, c, saved, dgb[0], dgb[1], n), residual);
+        call->out[1].data[c] = dgb[0];
+        call->out[1].data[x->c + c] = dgb[1];
     }
+    lanes_streamed();
+}
+
+static void norm_slopes(const ls_op_call *call)
+{
+    const ls_operand *x = &call->in[1];
+    const float *saved = call->in[2].data;
+    float *sums = call->out[0].data, *both = call->out[1].data;
+    plane p = plane_of(call, x);
+    p.dy = call->in[0].data;
+    p.y = call->attributes->fused_relu ? call->in[3].data : NULL;
+    const range mine = range_of(call, x->c);
+    begin_sums(call, x, sums);
+    for (int c = mine.from; c < mine.to; c++) {
+        float dgb[2];
+        sum_slopes(&p, c, saved, dgb);
+        both[c] = sums[LS_NORM_FIRST + c] = dgb[0];
+        both[x->c + c] = sums[LS_NORM_FIRST + x->c + c] = dgb[1];
+    }
+}
+
+static void norm_data(const ls_op_call *call)
+{
+    const ls_operand *x = &call->in[1];
+    const float *saved = call->in[3].data, *totals = call->in[5].data, n = ls_norm_numbers(totals);
+    float *residual = call->attributes->fused_add ? call->out[1].data : NULL;
+    const range mine = range_of(call, x->c);
+    for (int c = mine.from; c < mine.to; c++)
+        differentiate(
+            call, c,
+            slope_of(call, c, saved, totals[LS_NORM_FIRST + c], totals[LS_NORM_FIRST + x->c + c], n), residual);
     lanes_streamed();
 }
 
@@ -227,6 +325,10 @@ void LANES(ls_lanes_add_norm)(ls_backend *backend)
     backend->kernel[LS_OP_BATCH_NORM] = batch_norm;
     backend->kernel[LS_OP_BATCH_NORM_INFER] = batch_norm_infer;
     backend->kernel[LS_OP_BATCH_NORM_BACKWARD] = batch_norm_backward;
+    backend->kernel[LS_OP_NORM_SUMS] = norm_sums;
+    backend->kernel[LS_OP_NORM_APPLY] = norm_apply;
+    backend->kernel[LS_OP_NORM_SLOPES] = norm_slopes;
+    backend->kernel[LS_OP_NORM_DATA] = norm_data;
     backend->kernel[LS_OP_BATCH_NORM_FROZEN_BACKWARD] = batch_norm_frozen_backward;
     backend->kernel[LS_OP_CHANNEL_SUM] = channel_sum;
     backend->kernel[LS_OP_SUM_IMAGES] = sum_images;
