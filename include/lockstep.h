@@ -85,11 +85,13 @@ typedef enum ls_algorithm { LS_CONV_AUTO = 0, LS_CONV_DIRECT } ls_algorithm;
 typedef enum ls_dtype { LS_F32 = 0, LS_TF32, LS_BF16 } ls_dtype;
 
 typedef struct ls_options {
-    uint64_t seed;     /* of everything random */
-    int shard;         /* images to a shard; 0: 64. As many as a batch: BatchNorm's statistics are the batch's */
-    ls_isa isa;        /* the widest instruction set to use: changes speed, never bits */
-    ls_algorithm conv; /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
-    ls_dtype dtype;    /* other than LS_F32 for GPUs alone */
+    uint64_t seed;  /* of everything random */
+    int shard;      /* images to a shard; 0: 64 */
+    int batch_norm; /* images whose BatchNorm statistics in training are one, some shards'; 0: a shard's; -1: a batch's
+                     */
+    ls_isa isa;     /* the widest instruction set to use: changes speed, never bits */
+    ls_algorithm conv;             /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
+    ls_dtype dtype;                /* other than LS_F32 for GPUs alone */
     const ls_allocator *allocator; /* NULL: the C library's */
     ls_cluster *cluster;           /* the ranks to work with, one session at a time; NULL: this process alone */
     bool balance;   /* after nine steps a rank's shards go by its speed; all ranks alike, and the bits as they are */
@@ -228,8 +230,7 @@ ls_status ls_clear_grad(ls_tensor *tensor);
  * divides by what the loss counts, mostly images: a mean is refused. Chains, gradients of inputs: lockstep_train.h. */
 ls_status ls_backward(ls_tensor *loss);
 ls_status ls_backward_from(ls_tensor *y, ls_tensor *dy); /* from any computed tensor and its gradient */
-/* w -= lr * (gradient / rows), for n tracked tensors on one device. A number that is not finite leaves all as they
- * were. */
+/* w -= lr * (gradient / rows), for n tracked tensors on one device; none of them where a number would not be finite. */
 ls_status ls_sgd_step(ls_tensor *const parameters[], int n, double lr, int64_t rows);
 
 /* ---- Data -------------------------------------------------------------------------------------------------------- */

@@ -360,8 +360,6 @@ static void advice_is_of_shards_and_cores(void **state)
     assert_shows(ADVICE(&r, alone, 256), "3 shards a step" TWO FEEDS);
     assert_shows(ADVICE(&r, alone, 255), "3 shards a step" TWO "\n"); /* there are not so many images */
     assert_null(strstr(ADVICE(&r, alone, 128), "divide"));            /* nor enough for a batch */
-    chosen.bn = BN_SYNC;
-    assert_shows(ADVICE(&r, alone, 256), "3 shards a step" TWO "\n");
     chosen.batch = 9 * 64;
     assert_shows(ADVICE(&r, alone, 1000), "9 shards a step" TWO "\n");
     chosen.batch = 39 * 64;

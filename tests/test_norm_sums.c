@@ -1,4 +1,5 @@
-/* BatchNorm in pieces: a shard by itself has BATCH_NORM's bits, and sums over several shards are those of all numbers. */
+/* BatchNorm in pieces: a shard by itself has BATCH_NORM's bits, and sums over several shards are those of all numbers.
+ */
 #include "support.h"
 
 #include <math.h>

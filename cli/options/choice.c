@@ -1,4 +1,7 @@
 #include "options/choice.h"
+
+#include <stdio.h>
+
 #include "options/settings.h"
 
 const choice model_choices[] = {{"lenet", 0}, {"resnet18", 0}, {NULL, 0}};
@@ -28,4 +31,15 @@ const char *choice_name(const choice *choices, int value)
     while (choices->name && choices->value != value)
         choices++;
     return choices->name ? choices->name : "?";
+}
+
+const char *choice_or_count(const choice *choices, int64_t value, char *text, size_t size)
+{
+    while (choices && choices->name && choices->value != value)
+        choices++;
+    if (choices && choices->name)
+        snprintf(text, size, "%s", choices->name);
+    else
+        snprintf(text, size, "%lld", (long long)value);
+    return text;
 }

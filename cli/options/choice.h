@@ -1,6 +1,9 @@
 /* Values that are chosen by name, such as those of --schedule. */
 #pragma once
 
+#include <stddef.h>
+#include <stdint.h>
+
 typedef struct choice {
     const char *name;
     int value;
@@ -12,3 +15,5 @@ extern const choice model_choices[], dataset_choices[], optimizer_choices[], sch
 
 /* The name that a value has; "?" where it has none. */
 const char *choice_name(const choice *choices, int value);
+/* The number, or its name where it has one; choices may be NULL. */
+const char *choice_or_count(const choice *choices, int64_t value, char *text, size_t size);

@@ -115,7 +115,7 @@ int options_list(int command, const settings *chosen, ls_setting list[], char te
         else if (r->kind == KIND_EVERY)
             snprintf(text, 64, "usual");
         else if (r->kind == KIND_COUNT)
-            snprintf(text, 64, "%lld", (long long)*(const int64_t *)place);
+            choice_or_count(r->choices, *(const int64_t *)place, text, 64);
         else if (r->kind == KIND_SEED)
             snprintf(text, 64, "%llu", (unsigned long long)*(const uint64_t *)place);
         else if (r->kind == KIND_REAL && *(const double *)place < 0)

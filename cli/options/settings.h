@@ -4,7 +4,7 @@
 #include <lockstep.h>
 
 enum { MOST_ALLOWED = 32, MOST_SHARD = 1 << 20 /* images */ };
-enum { BN_SHARD, BN_SYNC };
+enum { BN_SYNC = -1, BN_SHARD = 0 }; /* else so many images */
 enum { LAST_MEAN, LAST_SHARE };
 enum { KEEP_LAST, KEEP_BEST };
 
@@ -20,7 +20,7 @@ typedef struct settings {
     ls_init init;
     const char *init_text;
     int optimizer, schedule, conv, isa, dtype;        /* as in the header's enums */
-    int bn;                                           /* where BatchNorm's statistics come from: BN_... */
+    int64_t bn;                                       /* images that BatchNorm's statistics are over, or BN_... */
     int last_batch;                                   /* how a partial one counts: LAST_... */
     double lr;                                        /* negative: the default of model and optimizer */
     double momentum, beta1, beta2, eps, weight_decay; /* negative: the optimizer's default */

@@ -9,7 +9,7 @@
 typedef enum kind {
     KIND_TEXT,
     KIND_LIST,  /* a text: names with commas between them */
-    KIND_COUNT, /* int64_t from `least` to `most` */
+    KIND_COUNT, /* int64_t from `least` to `most`, or a choice's value */
     KIND_SEED,  /* uint64_t */
     KIND_REAL,  /* double, 0 or more */
     KIND_PART,  /* double: a share below 1, or a whole number */
@@ -27,10 +27,11 @@ typedef struct row {
     const char *name, *argument; /* argument NULL: the option takes none */
     int commands;                /* COMMAND_..., and LOCAL */
     kind kind;
-    size_t place;          /* in `settings` */
-    const char *help;      /* NULL: for tests, not shown */
-    int64_t least, most;   /* of KIND_COUNT */
-    const choice *choices; /* of KIND_CHOICE and KIND_CHECKS, and of a KIND_TEXT that takes these alone */
+    size_t place;        /* in `settings` */
+    const char *help;    /* NULL: for tests, not shown */
+    int64_t least, most; /* of KIND_COUNT */
+    const choice
+        *choices; /* of KIND_CHOICE and KIND_CHECKS, of a KIND_TEXT that takes these alone, and a KIND_COUNT's */
 } row;
 
 /* Of where a rank runs and what it leaves behind: ranks may differ in it. The weights' content is compared, not their

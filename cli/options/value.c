@@ -185,6 +185,11 @@ int read_value(const row *r, char *text, settings *chosen)
         *(const char **)place = text;
         return 0;
     case KIND_COUNT:
+        for (const choice *c = r->choices; c && c->name; c++)
+            if (strcmp(c->name, text) == 0) {
+                *(int64_t *)place = c->value;
+                return 0;
+            }
         return read_count(option, r, text, place);
     case KIND_SEED:
         if (!number_unsigned(text, place))

@@ -19,6 +19,7 @@ static int find_devices(run *r, const settings *chosen, ls_cluster *cluster)
     ls_options options = {
         .seed = chosen->seed,
         .shard = (int)chosen->shard,
+        .batch_norm = (int)chosen->bn,
         .isa = (ls_isa)chosen->isa,
         .conv = (ls_algorithm)chosen->conv,
         .dtype = (ls_dtype)chosen->dtype,
@@ -82,26 +83,6 @@ int check_optimizer(const settings *c)
     return check_schedule(c);
 }
 
-/* Statistics over the whole batch are those of a shard that is the whole batch. A core shares its operations out; ranks
- * and cards are handed shards whole, and all but one would have nothing to do. */
-static int choose_norm(settings *chosen, ls_cluster *cluster)
-{
-    if (chosen->bn != BN_SYNC)
-        return 0;
-    if (chosen->shard && chosen->shard != chosen->batch)
-        return wrong_usage("--bn", "sync makes a batch of %lld one shard: leave --shard %lld out",
-                           (long long)chosen->batch, (long long)chosen->shard);
-    if (chosen->batch > MOST_SHARD)
-        return wrong_usage("--bn", "sync makes a batch of %lld one shard, which has at most %d images",
-                           (long long)chosen->batch, MOST_SHARD);
-    if (ls_cluster_ranks(cluster) > 1)
-        return failed("--bn",
-                      "sync makes a batch one shard, which one rank would compute alone; start one process with all "
-                      "devices of a host, or take --bn shard");
-    chosen->shard = chosen->batch;
-    return 0;
-}
-
 bool run_is_on(const run *r, ls_device_type type)
 {
     for (int i = 0; i < r->devices.n; i++)
@@ -113,18 +94,18 @@ bool run_is_on(const run *r, ls_device_type type)
 int run_open(run *r, settings *chosen, ls_cluster *cluster)
 {
     *r = (run){.chosen = chosen, .cluster = cluster};
-    int status = choose_norm(chosen, cluster);
     if (!chosen->shard)
         chosen->shard = chosen->dtype == LS_F32 ? EXACT_SHARD : ROUNDED_SHARD;
-    if (!status)
-        status = find_devices(r, chosen, cluster);
+    if (chosen->bn > 0 && chosen->bn % chosen->shard != 0)
+        return wrong_usage("--bn", "%lld is not a multiple of the shard's %lld images", (long long)chosen->bn,
+                           (long long)chosen->shard);
+    int status = find_devices(r, chosen, cluster);
     if (status)
         return status;
-    const bool gpus = run_is_on(r, LS_CUDA);
-    if (gpus && chosen->bn == BN_SYNC && r->devices.n > 1)
+    if (run_is_on(r, LS_CUDA) && chosen->bn != BN_SHARD && chosen->bn != chosen->shard)
         return failed("--bn",
-                      "sync makes a batch one shard, which one GPU would compute alone; name one of them, as in "
-                      "--devices cuda:0, or take --bn shard");
+                      "GPUs take statistics of each shard; a shard may be as large as the batch, with --shard %lld",
+                      (long long)(chosen->bn < 0 ? chosen->batch : chosen->bn));
     if (run_is_on(r, LS_CPU) && chosen->dtype != LS_F32)
         return failed("--dtype", "%s is for GPUs; a CPU computes in f32", choice_name(dtype_choices, chosen->dtype));
     snprintf(r->devices_text, sizeof r->devices_text, "%s", ls_devices_str(r->session, r->devices));

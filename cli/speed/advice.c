@@ -215,7 +215,7 @@ static int say_shards(const sums *s, int64_t rows)
     if (unused < worth_changing)
         return 0;
     char more[96] = "";
-    if (fed * c->shard <= rows && c->bn != BN_SYNC)
+    if (fed * c->shard <= rows)
         snprintf(more, sizeof more, "; --batch %lld would feed all (and train otherwise)", (long long)(fed * c->shard));
     note("trace: to change: %lld shards a step do not divide by %lld %s: with the last ones some only help, or wait%s",
          (long long)shards, (long long)cores, cores < s->devices ? "cores" : "devices", more);

@@ -85,9 +85,7 @@ static void say_idle_devices(const training *t)
     int64_t feeding = devices * c->shard;
     if (shards >= devices)
         return;
-    if (c->bn == BN_SYNC)
-        note("note: with --bn sync one device computes the batch, and the others take parts of its operations");
-    else if (feeding <= t->rows)
+    if (feeding <= t->rows)
         note("note: a batch of %lld in shards of %lld makes %lld for %d devices; --batch %lld would feed all",
              (long long)batch, (long long)c->shard, (long long)shards, devices, (long long)feeding);
     else
@@ -122,7 +120,8 @@ static bool log_settings(const training *t, run_log *log)
     log_integer(log, "test_images", ls_data_rows(t->test));
     log_integer(log, "batch", c->batch);
     log_integer(log, "shard", c->shard);
-    log_text(log, "bn", choice_name(bn_choices, c->bn));
+    char bn[24];
+    log_text(log, "bn", choice_or_count(bn_choices, c->bn, bn, sizeof bn));
     log_integer(log, "epochs", c->epochs);
     log_integer(log, "steps", t->steps);
     log_unsigned(log, "seed", c->seed);

@@ -49,6 +49,13 @@ int ls_shard_images(const ls_session *session, int64_t rows)
     return rows < session->options.shard ? (rows ? (int)rows : 1) : session->options.shard;
 }
 
+int ls_shards_together(const ls_session *session, int shards)
+{
+    const ls_options *o = &session->options;
+    const int together = o->batch_norm < 0 ? shards : o->batch_norm ? o->batch_norm / o->shard : 1;
+    return together < shards ? together : shards > 0 ? shards : 1;
+}
+
 void ls_release_owned(ls_session *session, const ls_owned *mark)
 {
     while (session->owned && session->owned != mark) {

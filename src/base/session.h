@@ -56,6 +56,8 @@ void ls_release_owned(ls_session *session, const ls_owned *mark);
 
 /* The images of the largest shard of so many rows, at least 1. */
 int ls_shard_images(const ls_session *session, int64_t rows);
+/* How many of so many shards, from the first on, have their BatchNorm statistics together; 1: each has its own. */
+int ls_shards_together(const ls_session *session, int shards);
 
 /* Zeroed memory that lives as long as the session, whatever scope is open. */
 void *ls_session_alloc(ls_session *session, size_t count, size_t size, const char *what);

@@ -80,6 +80,8 @@ static void set_trainer(ls_settings *s, const ls_trainer *trainer)
         set(s, "init", "%s", inits[network->init.kind]);
     set(s, "seed", "%llu", (unsigned long long)options->seed);
     set(s, "shard", "%d", network->shard);
+    if (options->batch_norm && options->batch_norm != network->shard)
+        set(s, "batch_norm", "%d", options->batch_norm);
     set(s, "conv", "%s", options->conv == LS_CONV_DIRECT ? "direct" : "auto");
     set(s, "dtype", "%s", dtypes[options->dtype]);
     set(s, "optimizer", "%s", ls_optimizer_name(trainer->kind));

@@ -21,7 +21,7 @@ typedef struct ls_terms {
 } ls_terms;
 
 /* What makes one run of a plan the same as another but for the samples: where everything lies. */
-enum { LS_FORM_PLACES = 8 };
+enum { LS_FORM_PLACES = 11 };
 typedef struct ls_form {
     uint64_t plan; /* its number */
     int count;     /* images */

@@ -1,5 +1,5 @@
-/* Sums of NORM_SUMS and NORM_SLOPES, and how those of a part of a batch, A, and of the part behind it, B, become those of
- * both. Rows are op.h's [2 + 2C]; `out` may be `a` or `b`, n is 2 + 2C. */
+/* Sums of NORM_SUMS and NORM_SLOPES, and how those of a part of a batch, A, and of the part behind it, B, become those
+ * of both. Rows are op.h's [2 + 2C]; `out` may be `a` or `b`, n is 2 + 2C. */
 #pragma once
 
 #include <stddef.h>

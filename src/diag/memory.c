@@ -2,6 +2,7 @@
 #include "base/environment.h"
 #include "cluster/cluster.h"
 #include "data/data.h"
+#include "train/cohort.h"
 #include "train/job.h"
 #include "train/trainer.h"
 
@@ -43,11 +44,13 @@ ls_status ls_trainer_memory_needed(ls_trainer *trainer, const ls_data *data, int
     int ranks = ls_cluster_ranks(session->options.cluster), shards = (int)((rows - 1) / shard + 1);
     int mine = (shards - 1) / ranks + 1;
     bool any_order = session->trial.shuffle_pulls != 0;
-    size_t gradients = (size_t)ls_trainer_pool(trainer, shards, mine, any_order) + (size_t)trainer->n_moments +
+    const int rooms = ls_cohorts_rooms(trainer, plan, shards, mine);
+    size_t gradients = (size_t)ls_trainer_pool(trainer, shards, mine, rooms, any_order) + (size_t)trainer->n_moments +
                        ls_clips(trainer) + (ranks > 1); /* other ranks' sums of this rank's pieces are about one more */
     size_t floats = 2 * (flat->parameters + flat->state) +
                     (ls_network_master_on_card(network) ? 0 : gradients * flat->trainable) +
-                    LS_DEPTH * (size_t)shards * (flat->state + LS_METRICS);
+                    LS_DEPTH * (size_t)shards * (flat->state + LS_METRICS) +
+                    (size_t)rooms * (plan->room_floats + plan->sums_floats);
     *bytes = (int64_t)(floats * sizeof(float) + cores_bytes(plan, network->engine));
     return LS_OK;
 }

@@ -13,6 +13,9 @@ typedef enum ls_place {
     LS_IN_STATE,      /* running statistics */
     LS_IN_STATISTICS, /* the shard's own statistics, laid out like the state */
     LS_IN_METRICS,    /* the shard's loss sum and count of correct images */
+    LS_IN_ROOM,       /* the shard's own memory, of a plan with meetings; laid out by the plan */
+    LS_IN_SUMS,       /* of NORM_SUMS and NORM_SLOPES, the shard's, one behind the other */
+    LS_IN_TOTALS,     /* the same of all shards whose statistics are together */
     LS_IN_ARRAYS,     /* a tensor of the program's: the offset is its number among the trace's arrays */
     LS_IN_OUTPUTS,    /* rows of the shard's images: the offset is the output's number */
     LS_PLACES
@@ -50,6 +53,7 @@ typedef struct ls_graph {
     ls_value **values;
     int n_values, value_capacity;
     bool training;
+    size_t sums_floats; /* of LS_IN_SUMS */
 } ls_graph;
 
 ls_graph *ls_graph_new(ls_session *session, const ls_backend *backend, ls_flat *flat, bool training);
@@ -82,6 +86,10 @@ void ls_graph_fuse(ls_graph *graph);
 /* Of a graph with its backward pass: gradients of convolutions' inputs are added to those that they are added to, where
  * the backend `accumulates`. */
 void ls_graph_accumulate(ls_graph *graph);
+
+/* Of a graph with its backward pass: each BatchNorm in pieces, for statistics over several shards, but for those whose
+ * layer wants each shard's own. */
+ls_status ls_graph_split_norms(ls_graph *graph);
 
 /* Of a graph with its backward pass: what blocks make and only their own backward passes read later is not kept until
  * then. Right before a block's backward pass its nodes are there again. */

@@ -567,6 +567,8 @@ ls_graph *ls_lower(const ls_trace *trace, const ls_request *request, unsigned *f
         differentiate(&l, root, flowing);
     if (!l.failed)
         ls_graph_accumulate(l.graph);
+    if (!l.failed && request->together)
+        l.failed = ls_graph_split_norms(l.graph) != LS_OK;
     if (!l.failed)
         l.failed = ls_graph_recompute(l.graph) != LS_OK || ls_graph_reshape(l.graph) != LS_OK;
     if (!l.failed && !ls_failed(trace->session))

@@ -56,6 +56,7 @@ typedef struct ls_request {
     ls_flat
         *flat; /* the network's; of a computation without one an empty one, which gets a view for each tracked array */
     bool training;
+    bool together; /* BatchNorm's statistics are those of several shards, where no layer wants each shard's own */
 } ls_request;
 
 /* The graph, fused and where asked differentiated. Bit k of `flowing` is set where a gradient flows to input k. NULL

@@ -10,6 +10,7 @@ typedef struct life {
     size_t floats, offset;
     int from, to;
     size_t number; /* bytes of one */
+    bool crosses;  /* it is there before a meeting, and read behind it */
 } life;
 
 static size_t round_up(size_t n, size_t to)
@@ -76,12 +77,20 @@ static void join_lives(const ls_graph *graph, life *lives, int *heir)
     }
 }
 
-/* Largest first, each at the lowest offset that no value alive at the same time holds. Returns the arena's length. */
-static size_t place_lives(life *lives, int n, int *order)
+static void find_crossing(const ls_plan *plan, life *lives, int n)
+{
+    for (int i = 0; i < n; i++)
+        for (int m = 0; m < plan->n_meetings; m++)
+            lives[i].crosses |= lives[i].from < plan->meetings[m].step && plan->meetings[m].step <= lives[i].to;
+}
+
+/* Of those that cross a meeting, or of the others: largest first, each at the lowest offset that no value alive at the
+ * same time holds. Returns the length of what they lie in. */
+static size_t place_lives(life *lives, int n, bool crossing, int *order)
 {
     int count = 0;
     for (int i = 0; i < n; i++)
-        if (lives[i].floats)
+        if (lives[i].floats && lives[i].crosses == crossing)
             order[count++] = i;
     for (int i = 1; i < count; i++) /* insertion: a few hundred values at most */
         for (int j = i; j > 0 && lives[order[j]].floats > lives[order[j - 1]].floats; j--) {
@@ -119,7 +128,7 @@ static ls_argument argument(ls_op op, const ls_value *value, const life *lives, 
     const ls_value *root = ls_graph_root(value);
     const bool arena = root->place == LS_IN_ARENA;
     const bool moves = op == LS_OP_RESHAPE && value->tokens > 1; /* images that are rows of tokens */
-    return (ls_argument){.place = root->place,
+    return (ls_argument){.place = arena && lives[heir[root->id]].crosses ? LS_IN_ROOM : root->place,
                          .offset = arena ? lives[heir[root->id]].offset : root->offset,
                          .c = moves ? 1 : value->c,
                          .h = moves ? value->tokens : value->h,
@@ -236,19 +245,40 @@ static ls_status check_numbers(const ls_plan *plan, const ls_node *node, const l
 
 static void note_norm(ls_plan *plan, const ls_node *node)
 {
-    if (node->attributes.op != LS_OP_BATCH_NORM)
+    if (node->attributes.op != LS_OP_BATCH_NORM && node->attributes.op != LS_OP_NORM_SUMS)
         return;
+    ls_fewest *fewest = node->attributes.op == LS_OP_BATCH_NORM ? &plan->by_shard : &plan->together;
     int places = node->in[0]->h * node->in[0]->w;
-    if (plan->min_places && places >= plan->min_places)
-        return;
-    plan->min_places = places;
-    plan->min_layer = node->layer;
+    if (!fewest->places || places < fewest->places)
+        *fewest = (ls_fewest){places, node->layer};
 }
 
 static void note_labels(ls_plan *plan, const ls_node *node)
 {
     if (node->attributes.op == LS_OP_CROSS_ENTROPY && !node->in[3] && node->in[0]->h * node->in[0]->w > 1)
         plan->labels_each = node->in[0]->h * node->in[0]->w;
+}
+
+/* A block's operations that are computed again find the totals of a meeting that was before. */
+static ls_status find_meetings(ls_plan *plan, const ls_graph *graph)
+{
+    plan->sums_floats = graph->sums_floats;
+    plan->meetings = ls_alloc(plan->context, (size_t)graph->n_nodes + 1, sizeof *plan->meetings, "a plan");
+    if (!plan->meetings)
+        return LS_OUT_OF_MEMORY;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const ls_op op = graph->nodes[i].attributes.op;
+        if (op != LS_OP_NORM_APPLY && op != LS_OP_NORM_DATA)
+            continue;
+        const ls_value *totals = graph->nodes[i].in[op == LS_OP_NORM_APPLY ? 4 : 5];
+        bool met = false;
+        for (int m = 0; m < plan->n_meetings; m++)
+            met |= plan->meetings[m].offset == totals->offset;
+        if (!met)
+            plan->meetings[plan->n_meetings++] = (ls_meeting){
+                .step = i, .offset = totals->offset, .floats = (size_t)totals->c, .slopes = op == LS_OP_NORM_DATA};
+    }
+    return LS_OK;
 }
 
 static ls_status build(ls_plan *plan, const ls_graph *graph)
@@ -261,10 +291,14 @@ static ls_status build(ls_plan *plan, const ls_graph *graph)
     plan->steps = ls_alloc(context, (size_t)graph->n_nodes + 1, sizeof *plan->steps, "a plan");
     plan->whole = ls_alloc(context, (size_t)graph->flat->n_buckets + 1, sizeof *plan->whole, "a plan");
     ls_status status = lives && heir && order && plan->steps && plan->whole ? LS_OK : LS_OUT_OF_MEMORY;
+    if (status == LS_OK)
+        status = find_meetings(plan, graph);
     if (status == LS_OK) {
         find_lives(graph, lives, plan->capacity, plan->backend);
         join_lives(graph, lives, heir);
-        plan->arena_floats = place_lives(lives, n, order);
+        find_crossing(plan, lives, n);
+        plan->arena_floats = place_lives(lives, n, false, order);
+        plan->room_floats = place_lives(lives, n, true, order);
         plan->n_steps = graph->n_nodes;
         for (int i = 0; i < graph->n_nodes; i++) {
             const ls_node *node = &graph->nodes[i];
@@ -324,6 +358,7 @@ void ls_plan_free(ls_plan *plan)
         return;
     ls_release(plan->context, plan->steps);
     ls_release(plan->context, plan->whole);
+    ls_release(plan->context, plan->meetings);
     ls_release(plan->context, plan);
 }
 
@@ -408,7 +443,8 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
     }
     ls_samples tokens;
     ls_op_call call = {.executor = executor, .scratch = bindings->scratch};
-    for (int i = 0; i < plan->n_steps; i++) {
+    const int end = bindings->to ? bindings->to : plan->n_steps;
+    for (int i = bindings->from; i < end; i++) {
         const ls_plan_step *step = &plan->steps[i];
         if (bindings->goes_on && !bindings->goes_on(user, i))
             return false;

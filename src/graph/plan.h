@@ -23,19 +23,35 @@ typedef struct ls_plan_step {
     const char *layer;
 } ls_plan_step;
 
+/* A place where the shards whose BatchNorm statistics are together meet: all have left sums before any of them goes on
+ * with step number `step`, which reads their totals. */
+typedef struct ls_meeting {
+    int step;
+    size_t offset, floats; /* in LS_IN_SUMS and LS_IN_TOTALS */
+    bool slopes;           /* sums of NORM_SLOPES, else of NORM_SUMS */
+} ls_meeting;
+
+/* The fewest places of one image that any BatchNorm normalises over, and its name; 0: there is none. */
+typedef struct ls_fewest {
+    int places;
+    const char *layer;
+} ls_fewest;
+
 typedef struct ls_plan {
     ls_context *context;
     uint64_t number; /* no other plan of the session ever has it */
     const ls_backend *backend;
     ls_plan_step *steps;
     int n_steps;
-    int *whole; /* bucket numbers, in the order they become whole */
+    int *whole;           /* bucket numbers, in the order they become whole */
+    ls_meeting *meetings; /* in the order of their steps */
+    int n_meetings;
     size_t arena_floats, scratch_bytes;
-    int capacity;          /* images in the largest shard, */
-    int labels_each;       /* and labels of each */
-    int min_places;        /* the fewest places of one image that any BatchNorm normalises over; 0: there is none */
-    const char *min_layer; /* and that BatchNorm's name */
-    struct ls_plan *older; /* the holder's: of the same computation, for another backend or smaller shards */
+    size_t room_floats, sums_floats; /* of a plan with meetings: what is read behind the next one is the shard's own */
+    int capacity;                    /* images in the largest shard, */
+    int labels_each;                 /* and labels of each */
+    ls_fewest by_shard, together;    /* of BatchNorms with statistics of a shard, and of shards that meet */
+    struct ls_plan *older;           /* the holder's: of the same computation, for another backend or smaller shards */
 } ls_plan;
 
 /* The newest of a computation's plans that is for that backend; NULL where there is none. */
@@ -74,6 +90,7 @@ typedef struct ls_helpers {
  * two. */
 typedef struct ls_bindings {
     ls_executor *executor;
+    int from, to;           /* steps [from, to) alone, of executors that keep no runs; to 0: all from there on */
     float *base[LS_PLACES]; /* not of the two last places */
     float *const *arrays;   /* by number */
     float *const *outputs;  /* by number, from the shard's first image on */

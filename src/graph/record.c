@@ -418,6 +418,7 @@ ls_tensor *ls_record_batch_norm(ls_tensor *x, const char *path, const ls_norm *h
     }
     ls_view *views = recording->flat->views;
     views[gamma].fill = views[variance].fill = 1;
+    views[gamma].by_shard = how->by_shard;
     views[mean].momentum = views[variance].momentum = how->frozen ? 0 : how->momentum;
     ls_tensor *in[] = {x, parameter(session, gamma), parameter(session, beta)};
     if (!in[1] || !in[2])

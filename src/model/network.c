@@ -253,16 +253,24 @@ ls_program *ls_network_program(ls_trace *trace, ls_wanted wanted, bool has_dy, i
     return NULL;
 }
 
+/* Images that are left over behind whole runs of so many. */
+static int64_t left_over(int64_t rows, int64_t each)
+{
+    return rows % each ? rows % each : each;
+}
+
 ls_status ls_check_rows(const ls_network *network, const ls_plan *plan, int64_t rows, const char *function)
 {
-    int64_t shard = network->shard, images = rows % shard ? rows % shard : shard;
-    if (!plan->min_places || images * plan->min_places >= 2)
+    const int shard = network->shard;
+    const int64_t shards = (rows + shard - 1) / shard, together = ls_shards_together(network->session, (int)shards);
+    const bool good = !plan->by_shard.places || left_over(rows, shard) * plan->by_shard.places >= 2;
+    if (good && (!plan->together.places || left_over(rows, together * shard) * plan->together.places >= 2))
         return LS_OK;
     return ls_raise(
         &network->session->context, LS_BAD_SHAPE,
         "%s: a batch of %lld in shards of %d leaves a shard of one image, and BatchNorm %s would see a single "
         "value of each channel (maps of 1 x 1); choose another batch, shard or limit",
-        function, (long long)rows, network->shard, plan->min_layer);
+        function, (long long)rows, network->shard, good ? plan->together.layer : plan->by_shard.layer);
 }
 
 ls_executor *ls_network_card(const ls_network *network)

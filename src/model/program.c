@@ -72,6 +72,12 @@ static void forget_oldest(ls_session *session)
     free_program(program);
 }
 
+/* A pass for rows, losses or gradients of inputs alone goes from shard to shard, and cannot meet. */
+static bool meets(const ls_program *program)
+{
+    return program->wanted == LS_WANT_PARAMETERS;
+}
+
 static ls_plan *make_plan(ls_program *program, const ls_trace *trace, int images, const ls_backend *backend)
 {
     ls_request request = {.backend = backend,
@@ -79,8 +85,18 @@ static ls_plan *make_plan(ls_program *program, const ls_trace *trace, int images
                           .has_dy = program->has_dy,
                           .flat = program->network ? trace->call->forward.flat : &program->own_flat,
                           .training = program->network && trace->call->forward.training};
+    request.together = request.training && trace->session->options.batch_norm != 0 &&
+                       trace->session->options.batch_norm != trace->session->options.shard;
     ls_graph *graph = ls_lower(trace, &request, &program->flowing);
     ls_plan *plan = graph ? ls_plan_new(graph, images) : NULL;
+    if (plan && plan->n_meetings && !meets(program)) {
+        ls_raise(&trace->session->context, LS_UNSUPPORTED,
+                 "%s: statistics over several shards are for ls_backward and ls_trainer_step alone; a pass in training "
+                 "mode for anything else needs ls_options.batch_norm to be 0",
+                 plan->steps[plan->meetings[0].step].layer);
+        ls_plan_free(plan);
+        plan = NULL;
+    }
     ls_graph_free(graph);
     return plan;
 }

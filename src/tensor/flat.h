@@ -19,6 +19,7 @@ typedef struct ls_view {
     bool trainable;         /* a parameter, else a running statistic, which is in the state vector */
     bool frozen;            /* neither trained nor moved: of a parameter, behind the trainable ones */
     bool joined;            /* directly behind the view before, without alignment */
+    bool by_shard;          /* of a BatchNorm's weight: its statistics are each shard's own */
     double momentum;        /* of a running statistic: how far a use moves it; 0: it stays */
     int uses;               /* of a running statistic: how often a forward uses it, in training */
     uint64_t recorded;      /* the recording that counts its uses, and how many it has found (graph/record.c) */

@@ -5,6 +5,7 @@
 
 #include "base/timer.h"
 #include "cluster/cluster.h"
+#include "train/cohort.h"
 
 enum { METRICS_ROOM = 16 /* floats: a cache line */, FAR_LONGER = 10 };
 static const double forgets = 0.99; /* a hiccup, after some hundred shards */
@@ -105,7 +106,7 @@ static ls_attempt_rows rows_of(const ls_step_job *step, int shard)
 ls_attempt_rows ls_attempt_rows_of(const ls_step_job *step, const ls_attempt *t)
 {
     const ls_network *network = step->trainer->network;
-    if (ls_network_master_on_card(network) && !ls_network_gathers(network))
+    if (ls_cohorts_are_on(step) || (ls_network_master_on_card(network) && !ls_network_gathers(network)))
         return rows_of(step, t->shard);
     return (ls_attempt_rows){t->row, t->row + network->flat.state};
 }
@@ -122,6 +123,8 @@ ls_attempt *ls_attempt_late(const ls_step_job *step)
     double patience = fmax(step->trainer->session->patience, FAR_LONGER * atomic_load(&attempts->longest)),
            now = ls_seconds();
     bool alone = ls_cluster_ranks(step->trainer->session->options.cluster) == 1;
+    if (ls_cohorts_are_on(step)) /* the others of a shard's cohort wait for it */
+        return NULL;
     for (ls_attempt *t = attempts->at; t < attempts->at + attempts->n; t++)
         if (unfinished(step, t) && now - t->began > patience && (alone || step->gradients.filled[t->shard] == 0))
             return t;
@@ -149,6 +152,11 @@ bool ls_attempt_fills(ls_step_job *step, const ls_attempt *t)
         return false;
     step->gradients.filled[t->shard]++;
     return true;
+}
+
+void ls_attempt_put_aside(ls_attempt *t)
+{
+    atomic_store(&t->step, NULL);
 }
 
 void ls_attempt_lose(ls_step_job *step, ls_attempt *t)

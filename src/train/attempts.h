@@ -44,6 +44,8 @@ bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own, ls_attempt *late);
 /* The shard is computed: true for the first attempt at it, whose numbers are now the shard's, with the buckets that
  * were not counted before from *bucket on. The attempt then holds nothing more. */
 bool ls_attempt_finish(ls_step_job *step, ls_attempt *t, int *bucket);
+/* The shard waits for others, and any worker may go on with it. */
+void ls_attempt_put_aside(ls_attempt *t);
 /* The device has failed. */
 void ls_attempt_lose(ls_step_job *step, ls_attempt *t);
 /* Whether the bucket that the attempt has just filled counts. */

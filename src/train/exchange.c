@@ -5,6 +5,7 @@
 #include "base/environment.h"
 #include "cluster/cluster.h"
 #include "device/gpu_trace.h"
+#include "train/cohort.h"
 #include "train/updates.h"
 
 /* Steps whose throughputs are measured, from the second of the trainer on; the first is slower for reasons of its own.
@@ -91,6 +92,16 @@ static size_t lay_allreduces(ls_step_job *step, float *rows)
     return floats;
 }
 
+/* Those of the buckets and of the end, and behind them the cohorts'. */
+static int cohorts_slot(const ls_step_job *step)
+{
+    return step->exchange.slots * (step->trainer->network->flat.n_buckets + 1);
+}
+static int all_slots(const ls_step_job *step)
+{
+    return cohorts_slot(step) + ls_cohorts_slots(step);
+}
+
 ls_status ls_exchange_reserve(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
@@ -100,6 +111,8 @@ ls_status ls_exchange_reserve(ls_step_job *step)
     const size_t buckets = (size_t)network->flat.n_buckets;
     if (take_places(trainer) != LS_OK || cut(step) != LS_OK)
         return LS_OUT_OF_MEMORY;
+    if (ls_cohorts_reserve(step) != LS_OK)
+        return ls_status_of(network->session);
     step->before = trainer->handed_in;
     step->exchange.measured = trainer->throughputs && step->before <= LAST_MEASURED;
     if (!step->exchange.statuses)
@@ -125,8 +138,7 @@ ls_status ls_exchange_reserve(ls_step_job *step)
     const ls_groups *groups = &trainer->groups;
     step->exchange.slots = ls_allreduce_slots(groups, &step->partition, &step->hosts) +
                            4 * (groups->groups + ls_groups_members(groups, groups->group));
-    return ls_cluster_reserve(cluster, context, step->exchange.slots * (network->flat.n_buckets + 1),
-                              &step->exchange.first_slot);
+    return ls_cluster_reserve(cluster, context, all_slots(step), &step->exchange.first_slot);
 }
 
 void ls_exchange_forget(struct ls_trainer *trainer)
@@ -390,9 +402,12 @@ ls_advance ls_exchange_advance(ls_step_job *step)
         lost |= result < 0;
     }
     over = moved && step->exchange.to_move == 0;
+    const int met = over ? 0 : ls_cohorts_advance(step, &cluster->wire, step->exchange.first_slot + cohorts_slot(step));
+    moved |= met > 0;
+    lost |= met < 0;
     if (lost) {
         step->exchange.to_move = 0;
-        ls_cluster_cancel(cluster, step->exchange.first_slot, step->exchange.slots * (last + 1));
+        ls_cluster_cancel(cluster, step->exchange.first_slot, all_slots(step));
     }
     if (moved) {
         atomic_store(&cluster->waiting, 0);
@@ -418,7 +433,7 @@ static bool under_way(int stage)
 
 bool ls_exchange_under_way(const ls_step_job *step)
 {
-    bool any = step->partition.parts > 1 && under_way(atomic_load(&step->exchange.end));
+    bool any = step->partition.parts > 1 && (under_way(atomic_load(&step->exchange.end)) || ls_cohorts_under_way(step));
     for (int b = 0; b < step->trainer->network->flat.n_buckets && !any; b++)
         any = under_way(atomic_load(&step->sums.stage[b]));
     return any;

@@ -1,6 +1,7 @@
 #include "train/job.h"
 
 #include "base/timer.h"
+#include "train/cohort.h"
 
 ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
 {
@@ -52,6 +53,7 @@ void ls_step_destroy(ls_step_job *step)
     ls_release(context, step->sums.shards_pending);
     ls_release(context, step->sums.local);
     ls_release(context, step->how);
+    ls_cohorts_release(&step->cohorts, context);
     ls_tree_destroy(&step->gradients.tree, context);
     ls_partition_destroy(&step->partition, context);
     ls_partition_destroy(&step->hosts, context);

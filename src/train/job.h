@@ -73,6 +73,48 @@ typedef struct ls_step_gradients {
     int *filled; /* [shards] how many buckets it has filled, in the order they become whole */
 } ls_step_gradients;
 
+/* Shards whose BatchNorm statistics are together (cohort.c). The step's lock guards what is no constant of the step and
+ * not atomic. */
+typedef enum ls_cohort_stage { LS_COHORT_ARRIVES, LS_COHORT_SENDS, LS_COHORT_WAITS } ls_cohort_stage;
+typedef struct ls_cohort {
+    const ls_plan *plan;
+    int first, end;     /* shards of the step, */
+    int mine, mine_end; /* those of this rank, */
+    int met;            /* meetings whose totals are there */
+    int arrived;        /* shards of this rank's at the next one, */
+    int finished;       /* and that are done */
+    atomic_int stage;   /* ls_cohort_stage: of one that lies on several ranks, where all of this one's have arrived */
+    float *rows;        /* the shards' sums at that meeting */
+    float *totals;
+} ls_cohort;
+
+typedef enum ls_shard_state { LS_SHARD_NEW, LS_SHARD_RUNS, LS_SHARD_ASIDE, LS_SHARD_DONE } ls_shard_state;
+typedef struct ls_cohort_shard {
+    int cohort, room; /* room -1: none */
+    ls_shard_state state;
+    int passed; /* meetings that it has come to */
+} ls_cohort_shard;
+
+typedef struct ls_cohorts {
+    ls_cohort *at;
+    ls_cohort_shard *shards; /* [shards] */
+    int n, capacity, shards_capacity;
+    float *memory;
+    size_t floats;
+    int oldest;       /* whose shards of this rank are not all done */
+    atomic_int ready; /* shards put aside that can go on */
+} ls_cohorts;
+
+/* What shards keep while they are put aside. */
+typedef struct ls_shard_room {
+    float *arena, *sums;
+} ls_shard_room;
+typedef struct ls_shard_rooms {
+    ls_shard_room *at;
+    size_t floats, sums_floats; /* of each */
+    int n, n_free, *free;
+} ls_shard_rooms;
+
 /* What a shard gives beside its gradient: written by shard.c, exchanged and summed at the step's end. */
 typedef struct ls_results {
     float *statistics; /* [shards][state] */
@@ -138,6 +180,7 @@ typedef struct ls_step_job {
     void (*between)(struct ls_step_job *step, ls_worker *worker);
     ls_pulls pulls;
     ls_step_gradients gradients;
+    ls_cohorts cohorts;
     ls_results results;
     ls_sums sums;
     ls_exchange exchange;
@@ -183,6 +226,7 @@ struct ls_trainer {
     float *seen_moments, *seen_gradient; /* copies on the host of what was asked for, where that is another memory */
     float *remembered;                   /* weights and statistics, on the host; NULL: none */
     int n_pool, pool_capacity;
+    ls_shard_rooms rooms;
     ls_groups groups;
     const char *transport; /* how ranks' cards meet, see ls_trainer_transport; NULL before they did */
     ls_attempts attempts;

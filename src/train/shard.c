@@ -10,6 +10,7 @@
 #include "train/measure.h"
 #include "train/pull.h"
 #include "train/attempts.h"
+#include "train/cohort.h"
 
 /* ---- Buffers for partial gradients ---- */
 
@@ -22,6 +23,7 @@ static void free_buffer(void *user, int buffer)
 bool ls_shards_begin(ls_step_job *step)
 {
     step->trainer->n_free = 0;
+    ls_cohorts_free_rooms(step);
     return ls_attempts_free_buffers(step, free_buffer, step->trainer);
 }
 
@@ -49,6 +51,16 @@ void ls_shard_wait(ls_step_job *step)
 
 static bool stand_in(ls_step_job *step, ls_worker *worker, bool waiting, int *finished);
 
+/* There is a free one. */
+static void begin_with_buffer(ls_step_job *step, int j, ls_attempt *t)
+{
+    struct ls_trainer *trainer = step->trainer;
+    int buffer = trainer->free_buffers[--trainer->n_free];
+    step->gradients.tree.buffer[step->gradients.tree.size + j] = buffer;
+    step->gradients.tree.state[step->gradients.tree.size + j] = LS_NODE_RUNNING;
+    ls_attempt_begin(step, t, j, buffer);
+}
+
 /* Begins an attempt at shard j, with a buffer for its gradient. Pulling pauses here while too many partial gradients
  * are alive. False where the step was given up. */
 static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attempt *t, int *finished)
@@ -71,10 +83,7 @@ static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attemp
         }
     }
     ls_meter_go(&worker->meter, LS_SPAN_SHARD, j);
-    int buffer = trainer->free_buffers[--trainer->n_free];
-    step->gradients.tree.buffer[step->gradients.tree.size + j] = buffer;
-    step->gradients.tree.state[step->gradients.tree.size + j] = LS_NODE_RUNNING;
-    ls_attempt_begin(step, t, j, buffer);
+    begin_with_buffer(step, j, t);
     pthread_mutex_unlock(&step->lock);
     return true;
 }
@@ -192,6 +201,8 @@ static void compute(running *r)
     if (step->profile)
         ls_measure_bind(step->profile, r->plan, r->worker, &bindings.probe);
     ls_replica_bind_training(network, turn, &bindings);
+    if (ls_cohorts_are_on(step))
+        ls_cohorts_bind(step, r->t->shard, &bindings);
     const ls_measuring measuring = ls_measure_by(step->profile);
     bindings.helpers = ls_sharing_begin(&r->worker->sharing, &measuring);
     ls_feed_run(r->microbatch->feed, r->local, turn, &bindings, (uint64_t)step->number,
@@ -287,4 +298,65 @@ void ls_shard_compute(ls_step_job *step, int j, ls_worker *worker, int *finished
     ls_slow_down(worker);
     if (begin_attempt(step, j, worker, t, finished))
         run_attempt(step, worker, t, false, finished);
+}
+
+/* ---- Shards of cohorts ---- */
+
+/* Runs the shard to its next meeting, or to its end. */
+static void run_on(ls_step_job *step, ls_worker *worker, ls_attempt *t, int *finished)
+{
+    running r = running_of(step, worker, t);
+    const int j = t->shard;
+    const bool last = ls_cohorts_is_last(step, j);
+    compute(&r);
+    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, j, last ? r.images : 0, t->measured);
+    if (step->trainer->throughputs)
+        atomic_fetch_add(&step->exchange.computing, (long long)((ls_seconds() - t->measured) * 1e9));
+    if (!last) {
+        ls_attempt_put_aside(t);
+        ls_cohorts_arrive(step, j);
+        return;
+    }
+    *finished += take_shard(&r);
+    pthread_mutex_lock(&step->lock);
+    ls_cohorts_finish(step, j);
+    pthread_cond_broadcast(&step->changed);
+    pthread_mutex_unlock(&step->lock);
+}
+
+bool ls_shard_go_on(ls_step_job *step, ls_worker *worker, int *finished)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_attempt *t = attempt_of(step, worker);
+    pthread_mutex_lock(&step->lock);
+    const int j = ls_cohorts_choose(step, worker);
+    const bool begins = j >= 0 && step->cohorts.shards[j].state == LS_SHARD_NEW;
+    const int node = begins && trainer->n_free == 0 ? ls_tree_foldable(&step->gradients.tree) : 0;
+    if (node) {
+        ls_meter_go(&worker->meter, LS_SPAN_FOLD, -1);
+        fold(step, node, ls_network_adder(trainer->network, worker->turn));
+    }
+    const bool goes = j >= 0 && !node && (!begins || trainer->n_free > 0);
+    if (goes) {
+        ls_cohorts_take(step, j);
+        if (begins)
+            begin_with_buffer(step, j, t);
+        else
+            ls_attempt_begin(step, t, j, atomic_load(&step->gradients.tree.buffer[step->gradients.tree.size + j]));
+    }
+    pthread_mutex_unlock(&step->lock);
+    if (!goes)
+        return node != 0;
+    t->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, j);
+    if (begins)
+        ls_slow_down(worker);
+    run_on(step, worker, t, finished);
+    return true;
+}
+
+bool ls_shard_could_go_on(const ls_step_job *step, const ls_worker *worker)
+{
+    const int j = ls_cohorts_are_on(step) ? ls_cohorts_choose(step, worker) : -1;
+    return j >= 0 && (step->cohorts.shards[j].state != LS_SHARD_NEW || step->trainer->n_free > 0 ||
+                      ls_tree_foldable(&step->gradients.tree));
 }

@@ -13,6 +13,11 @@ bool ls_shards_begin(ls_step_job *step);
  * finished: this one, and any that it stood in for. */
 void ls_shard_compute(ls_step_job *step, int shard, ls_worker *worker, int *finished);
 
+/* Of a step with cohorts (cohort.h): computes a shard up to its next meeting or its end. False where there is none to
+ * be computed now. The second, with the step's lock held: whether there is. */
+bool ls_shard_go_on(ls_step_job *step, ls_worker *worker, int *finished);
+bool ls_shard_could_go_on(const ls_step_job *step, const ls_worker *worker);
+
 /* Computes the shard of a device that has failed or is late, where there is one; by a worker that helps, which it does
  * not while it has a shard. */
 bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker, int *finished);

@@ -8,6 +8,7 @@
 #include "train/shard.h"
 #include "train/slices.h"
 #include "train/attempts.h"
+#include "train/cohort.h"
 
 /* The first worker to come sets the step up, or drops it when what came before it has failed. */
 static void begin(ls_step_job *step)
@@ -173,7 +174,7 @@ typedef struct waiting {
 static bool changed(void *user)
 {
     const waiting *w = user;
-    return atomic_load(&w->step->ending.complete) || ls_slices_left(w->step, w->worker);
+    return atomic_load(&w->step->ending.complete) || ls_slices_left(w->step, w->worker) || ls_cohorts_ready(w->step);
 }
 
 /* Until there may be something to do: a moment, where other ranks are waited for. */
@@ -193,7 +194,8 @@ static void rest(ls_step_job *step, ls_worker *worker)
         return;
     ls_sharing_leave(&worker->sharing);
     pthread_mutex_lock(&step->lock);
-    while (!changed(&w) && !ls_exchange_under_way(step) && !ls_attempt_late(step) && !ls_pull_again(step, worker))
+    while (!changed(&w) && !ls_exchange_under_way(step) && !ls_attempt_late(step) && !ls_pull_again(step, worker) &&
+           !ls_shard_could_go_on(step, worker))
         ls_shard_wait(step);
     pthread_mutex_unlock(&step->lock);
     ls_sharing_enter(&worker->sharing);
@@ -215,6 +217,16 @@ static bool help(ls_step_job *step, ls_worker *worker, bool *helps, int *finishe
     return ls_shard_stand_in(step, worker, finished);
 }
 
+static bool take_shard(ls_step_job *step, ls_worker *worker, int *finished)
+{
+    if (ls_cohorts_are_on(step))
+        return ls_shard_go_on(step, worker, finished);
+    const int j = ls_pull(step, worker);
+    if (j >= 0)
+        ls_shard_compute(step, j, worker, finished);
+    return j >= 0;
+}
+
 static void work(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
@@ -230,11 +242,9 @@ static void work(ls_job *job, ls_worker *worker)
             helps = false;
         }
         ls_turn_enter(worker->turn);
-        int finished = 0, j = ls_pull(step, worker);
-        bool worked = j >= 0;
-        if (worked)
-            ls_shard_compute(step, j, worker, &finished);
-        else
+        int finished = 0;
+        bool worked = take_shard(step, worker, &finished);
+        if (!worked)
             worked = help(step, worker, &helps, &finished);
         finish_parts(step, worker, finished);
         ls_turn_leave(worker->turn);
@@ -266,6 +276,7 @@ void ls_step_submit(ls_step_job *step)
     }
     for (int i = 0; i < step->n_microbatches; i++)
         ls_feed_locate(step->microbatches[i].feed);
+    ls_cohorts_begin(step);
     atomic_store(&step->pulls.next, 0);
     atomic_store(&step->ending.left, parts);
     atomic_store(&step->ending.complete, 0);

@@ -16,6 +16,7 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/clip.h"
+#include "train/cohort.h"
 #include "train/exchange.h"
 #include "train/measure.h"
 #include "train/step.h"
@@ -49,6 +50,7 @@ static void free_trainer(void *object)
     ls_executor *executor = trainer->network->master;
     for (int i = 0; trainer->pool && i < trainer->pool_capacity + trainer->attempts.n; i++)
         ls_executor_release(executor, trainer->pool[i]);
+    ls_cohorts_release_rooms(trainer);
     ls_attempts_destroy(trainer);
     ls_updates_destroy(trainer);
     ls_release(context, trainer->pool);
@@ -235,18 +237,19 @@ ls_status ls_trainer_check_batches(ls_trainer *trainer, const ls_data *data)
     return last ? ls_check_rows(network, plan, last, "ls_trainer_check_batches") : LS_OK;
 }
 
-int ls_trainer_pool(const ls_trainer *trainer, int shards, int mine, bool any_order)
+int ls_trainer_pool(const ls_trainer *trainer, int shards, int mine, int rooms, bool any_order)
 {
-    int wanted = trainer->network->engine->n_cores + 2 * ls_tree_levels(shards);
+    const int cores = trainer->network->engine->n_cores;
+    int wanted = (rooms > cores ? rooms : cores) + 2 * ls_tree_levels(shards);
     return wanted > mine || any_order ? mine
                                       : wanted; /* such pulls may leave no two finished neighbours until the end */
 }
 
-static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool any_order)
+static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, int rooms, bool any_order)
 {
     ls_network *network = trainer->network;
     ls_context *context = &network->session->context;
-    int wanted = ls_trainer_pool(trainer, shards, mine, any_order);
+    int wanted = ls_trainer_pool(trainer, shards, mine, rooms, any_order);
     if (wanted <= trainer->n_pool)
         return LS_OK;
     ls_engine_wait(network->engine);
@@ -278,6 +281,11 @@ static ls_status reserve_pool(ls_trainer *trainer, int shards, int mine, bool an
     return LS_OK;
 }
 
+static int cohort_at(const ls_step_job *step, int place)
+{
+    return step->cohorts.shards[step->pulls.order[place]].cohort;
+}
+
 static void order_pulls(ls_step_job *step, uint64_t seed)
 {
     for (int i = 0; i < step->mine; i++)
@@ -288,6 +296,12 @@ static void order_pulls(ls_step_job *step, uint64_t seed)
         step->pulls.order[i] = step->pulls.order[j];
         step->pulls.order[j] = swapped;
     }
+    for (int i = 1; i < step->mine && seed && ls_cohorts_are_on(step); i++) /* cohorts begin in their order */
+        for (int k = i; k > 0 && cohort_at(step, k - 1) > cohort_at(step, k); k--) {
+            const int swapped = step->pulls.order[k];
+            step->pulls.order[k] = step->pulls.order[k - 1];
+            step->pulls.order[k - 1] = swapped;
+        }
 }
 
 /* Takes the pending microbatches over, or shows them to a step that only computes their gradient. */
@@ -456,7 +470,7 @@ static ls_status check_pending(ls_trainer *trainer, const char *function)
 
 ls_status ls_trainer_idle(ls_trainer *trainer, const char *function)
 {
-    if (check_pending(trainer, function) != LS_OK || reserve_pool(trainer, 1, 1, false) != LS_OK)
+    if (check_pending(trainer, function) != LS_OK || reserve_pool(trainer, 1, 1, 0, false) != LS_OK)
         return ls_status_of(trainer->session);
     return ls_network_wait(trainer->network);
 }
@@ -481,7 +495,7 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
     ls_engine_wait_job(network->engine, &step->job);
     if (take_parts(step, network) != LS_OK || ls_step_reserve(step, step->shards) != LS_OK ||
         count(step, network, function) != LS_OK || ls_exchange_reserve(step) != LS_OK ||
-        reserve_pool(trainer, step->shards, step->mine,
+        reserve_pool(trainer, step->shards, step->mine, ls_cohorts_are_on(step) ? trainer->rooms.n : 0,
                      step->pulls.placed || session->trial.shuffle_pulls || ls_network_gathers(network)) != LS_OK ||
         measure(step, network, update ? trainer->profile : NULL) != LS_OK)
         return ls_status_of(session);

@@ -7,8 +7,9 @@
  * and nothing run. NULL after a failure. */
 const struct ls_plan *ls_trainer_plan(struct ls_trainer *trainer, const ls_data *data, int rows);
 
-/* As many partial gradients as can be of use: one for each core at work, and the unfinished edges of the tree. */
-int ls_trainer_pool(const struct ls_trainer *trainer, int shards, int mine, bool any_order);
+/* As many partial gradients as can be of use: one for each core at work, or where shards meet for each room
+ * (cohort.h), and the unfinished edges of the tree. */
+int ls_trainer_pool(const struct ls_trainer *trainer, int shards, int mine, int rooms, bool any_order);
 
 /* Waits; then the pending microbatches can be run by the caller's own job, with the trainer's pool of gradients. */
 ls_status ls_trainer_idle(struct ls_trainer *trainer, const char *function);

@@ -202,10 +202,8 @@ static void differentiate(const ls_op_call *call, int channel, slope s, float *r
 static slope slope_of(const ls_op_call *call, int channel, const float *saved, float dgamma, float dbeta, float n)
 {
     const float inv = saved[call->in[1].c + channel];
-    return (slope){.mean = saved[channel],
-                   .scale = call->in[2].data[channel] * inv,
-                   .k1 = dbeta / n,
-                   .k2 = inv * (dgamma / n)};
+    return (slope){
+        .mean = saved[channel], .scale = call->in[2].data[channel] * inv, .k1 = dbeta / n, .k2 = inv * (dgamma / n)};
 }
 
 /* dgamma, then dbeta, of one channel. */
@@ -264,9 +262,8 @@ static void norm_data(const ls_op_call *call)
     float *residual = call->attributes->fused_add ? call->out[1].data : NULL;
     const range mine = range_of(call, x->c);
     for (int c = mine.from; c < mine.to; c++)
-        differentiate(
-            call, c,
-            slope_of(call, c, saved, totals[LS_NORM_FIRST + c], totals[LS_NORM_FIRST + x->c + c], n), residual);
+        differentiate(call, c, slope_of(call, c, saved, totals[LS_NORM_FIRST + c], totals[LS_NORM_FIRST + x->c + c], n),
+                      residual);
     lanes_streamed();
 }
 

@@ -1,0 +1,406 @@
+#include "train/cohort.h"
+
+#include <string.h>
+
+#include "cluster/cluster.h"
+#include "device/norm_sums.h"
+
+enum { MOST_SHARED = 2 /* cohorts of a rank that are other ranks' too */ };
+
+/* ---- Before a step ---- */
+
+static const ls_plan *plan_of(const ls_step_job *step, const ls_microbatch *microbatch)
+{
+    return ls_plan_for(microbatch->feed->plan, step->trainer->network->engine->backends[0]);
+}
+
+int ls_cohorts_rooms(const struct ls_trainer *trainer, const ls_plan *plan, int shards, int mine)
+{
+    const int most = ls_shards_together(trainer->session, shards) + trainer->network->engine->n_cores;
+    return plan->n_meetings == 0 ? 0 : most < mine ? most : mine;
+}
+
+static int count_cohorts(const ls_step_job *step)
+{
+    int n = 0;
+    for (int i = 0; i < step->trainer->network->n_pending; i++) {
+        const int shards = step->microbatches[i].feed->shards,
+                  each = ls_shards_together(step->trainer->session, shards);
+        n += (shards + each - 1) / each;
+    }
+    return n;
+}
+
+static bool any_meets(const ls_step_job *step)
+{
+    bool any = false;
+    for (int i = 0; i < step->trainer->network->n_pending; i++)
+        any |= plan_of(step, &step->microbatches[i])->n_meetings > 0;
+    return any;
+}
+
+static size_t most_floats(const ls_plan *plan)
+{
+    size_t most = 0;
+    for (int m = 0; m < plan->n_meetings; m++)
+        most = plan->meetings[m].floats > most ? plan->meetings[m].floats : most;
+    return most;
+}
+
+/* The cohorts' memory, where it is there already; returns how many floats it takes. */
+static size_t lay(ls_cohorts *cohorts)
+{
+    size_t at = 0;
+    for (int i = 0; i < cohorts->n; i++) {
+        ls_cohort *cohort = &cohorts->at[i];
+        cohort->totals = cohorts->memory ? cohorts->memory + at : NULL;
+        at += cohort->plan->sums_floats;
+        cohort->rows = cohorts->memory ? cohorts->memory + at : NULL;
+        at += (size_t)(cohort->end - cohort->first) * most_floats(cohort->plan);
+    }
+    return at;
+}
+
+static void name_cohorts(ls_step_job *step)
+{
+    ls_cohorts *cohorts = &step->cohorts;
+    int first = 0;
+    cohorts->n = 0;
+    for (int i = 0; i < step->trainer->network->n_pending; i++) {
+        const int end = first + step->microbatches[i].feed->shards,
+                  each = ls_shards_together(step->trainer->session, end - first);
+        for (; first < end; first += each) {
+            ls_cohort *cohort = &cohorts->at[cohorts->n];
+            *cohort = (ls_cohort){.plan = plan_of(step, &step->microbatches[i]),
+                                  .first = first,
+                                  .end = first + each < end ? first + each : end};
+            const int mine_end = step->first + step->mine;
+            cohort->mine = cohort->first > step->first ? cohort->first : step->first;
+            cohort->mine_end = cohort->end < mine_end ? cohort->end : mine_end;
+            for (int j = cohort->first; j < cohort->end; j++)
+                cohorts->shards[j].cohort = cohorts->n;
+            cohorts->n++;
+        }
+        first = end;
+    }
+}
+
+/* Grown here, and nowhere while steps are under way. */
+static ls_status reserve_rooms(ls_step_job *step)
+{
+    struct ls_trainer *trainer = step->trainer;
+    ls_executor *master = trainer->network->master;
+    size_t floats = 0, sums = 0;
+    int wanted = 0;
+    for (int i = 0; i < step->trainer->network->n_pending; i++) {
+        const ls_plan *plan = plan_of(step, &step->microbatches[i]);
+        const int rooms = ls_cohorts_rooms(trainer, plan, step->microbatches[i].feed->shards, step->mine);
+        floats = plan->room_floats > floats ? plan->room_floats : floats;
+        sums = plan->sums_floats > sums ? plan->sums_floats : sums;
+        wanted = rooms > wanted ? rooms : wanted;
+    }
+    ls_shard_rooms *rooms = &trainer->rooms;
+    if (wanted <= rooms->n && floats <= rooms->floats && sums <= rooms->sums_floats)
+        return LS_OK;
+    ls_engine_wait(trainer->network->engine);
+    floats = rooms->floats > floats ? rooms->floats : floats;
+    sums = rooms->sums_floats > sums ? rooms->sums_floats : sums;
+    wanted = rooms->n > wanted ? rooms->n : wanted;
+    ls_cohorts_release_rooms(trainer);
+    rooms->at = ls_alloc(&trainer->session->context, (size_t)wanted, sizeof *rooms->at, "the shards' rooms");
+    rooms->free = rooms->at
+                      ? ls_alloc(&trainer->session->context, (size_t)wanted, sizeof *rooms->free, "the shards' rooms")
+                      : NULL;
+    for (; rooms->free && rooms->n < wanted; rooms->n++) {
+        ls_shard_room *room = &rooms->at[rooms->n];
+        room->arena = ls_executor_alloc(master, floats + 1, sizeof(float), "a shard's room");
+        room->sums = room->arena ? ls_executor_alloc(master, sums + 1, sizeof(float), "a shard's room") : NULL;
+        if (!room->sums) {
+            ls_executor_release(master, room->arena);
+            break;
+        }
+    }
+    rooms->floats = floats;
+    rooms->sums_floats = sums;
+    return rooms->n == wanted ? LS_OK : ls_status_of(trainer->session);
+}
+
+ls_status ls_cohorts_reserve(ls_step_job *step)
+{
+    ls_cohorts *cohorts = &step->cohorts;
+    ls_context *context = &step->trainer->session->context;
+    const int n = any_meets(step) ? count_cohorts(step) : 0;
+    cohorts->n = 0;
+    if (n == 0)
+        return LS_OK;
+    if (n > cohorts->capacity || step->shards > cohorts->shards_capacity) {
+        ls_release(context, cohorts->at);
+        ls_release(context, cohorts->shards);
+        cohorts->capacity = cohorts->shards_capacity = 0;
+        cohorts->at = ls_alloc(context, (size_t)n, sizeof *cohorts->at, "the shards that meet");
+        cohorts->shards = ls_alloc(context, (size_t)step->shards, sizeof *cohorts->shards, "the shards that meet");
+        if (!cohorts->at || !cohorts->shards)
+            return LS_OUT_OF_MEMORY;
+        cohorts->capacity = n;
+        cohorts->shards_capacity = step->shards;
+    }
+    name_cohorts(step);
+    const size_t floats = lay(cohorts);
+    if (floats > cohorts->floats) {
+        ls_release(context, cohorts->memory);
+        cohorts->memory = ls_alloc(context, floats, sizeof *cohorts->memory, "the sums of shards that meet");
+        cohorts->floats = cohorts->memory ? floats : 0;
+    }
+    lay(cohorts);
+    return cohorts->memory ? reserve_rooms(step) : LS_OUT_OF_MEMORY;
+}
+
+void ls_cohorts_release(ls_cohorts *cohorts, ls_context *context)
+{
+    ls_release(context, cohorts->at);
+    ls_release(context, cohorts->shards);
+    ls_release(context, cohorts->memory);
+}
+
+void ls_cohorts_release_rooms(struct ls_trainer *trainer)
+{
+    ls_shard_rooms *rooms = &trainer->rooms;
+    for (int i = 0; i < rooms->n; i++) {
+        ls_executor_release(trainer->network->master, rooms->at[i].arena);
+        ls_executor_release(trainer->network->master, rooms->at[i].sums);
+    }
+    ls_release(&trainer->session->context, rooms->at);
+    ls_release(&trainer->session->context, rooms->free);
+    *rooms = (ls_shard_rooms){.floats = rooms->floats, .sums_floats = rooms->sums_floats};
+}
+
+void ls_cohorts_begin(ls_step_job *step)
+{
+    ls_cohorts *cohorts = &step->cohorts;
+    cohorts->oldest = 0;
+    atomic_store(&cohorts->ready, 0);
+    for (int i = 0; i < cohorts->n; i++) {
+        ls_cohort *cohort = &cohorts->at[i];
+        cohort->met = cohort->arrived = cohort->finished = 0;
+        atomic_store(&cohort->stage, LS_COHORT_ARRIVES);
+    }
+    for (int j = 0; j < step->shards && cohorts->n; j++)
+        cohorts->shards[j] = (ls_cohort_shard){.cohort = cohorts->shards[j].cohort, .room = -1};
+}
+
+void ls_cohorts_free_rooms(ls_step_job *step)
+{
+    ls_shard_rooms *rooms = &step->trainer->rooms;
+    for (rooms->n_free = 0; rooms->n_free < rooms->n; rooms->n_free++)
+        rooms->free[rooms->n_free] = rooms->n_free;
+}
+
+/* ---- Who goes on with what ---- */
+
+static bool suits(const ls_step_job *step, const ls_worker *worker, int shard)
+{
+    int local;
+    const ls_device device = ls_step_microbatch(step, shard, &local)->device;
+    return device.type == LS_HOST || ls_same_device(device, worker->device) || atomic_load(&worker->engine->n_lost);
+}
+
+static bool can_go_on(const ls_cohorts *cohorts, int shard)
+{
+    const ls_cohort_shard *s = &cohorts->shards[shard];
+    return s->state == LS_SHARD_ASIDE && s->passed <= cohorts->at[s->cohort].met;
+}
+
+/* Of the first cohort that has shards to begin. */
+static int choose_new(const ls_step_job *step, const ls_worker *worker)
+{
+    const ls_cohorts *cohorts = &step->cohorts;
+    int cohort = -1;
+    for (int i = 0; i < step->mine && step->trainer->rooms.n_free > 0; i++) {
+        const int j = step->pulls.order[i];
+        const ls_cohort_shard *s = &cohorts->shards[j];
+        if (s->state != LS_SHARD_NEW)
+            continue;
+        cohort = cohort < 0 ? s->cohort : cohort;
+        if (s->cohort == cohort && suits(step, worker, j))
+            return j;
+    }
+    return -1;
+}
+
+int ls_cohorts_choose(const ls_step_job *step, const ls_worker *worker)
+{
+    const ls_cohorts *cohorts = &step->cohorts;
+    for (int i = cohorts->oldest; i < cohorts->n && atomic_load(&cohorts->ready) > 0; i++)
+        for (int j = cohorts->at[i].mine; j < cohorts->at[i].mine_end; j++)
+            if (can_go_on(cohorts, j) && suits(step, worker, j))
+                return j;
+    return atomic_load(&step->pulls.next) < step->mine ? choose_new(step, worker) : -1;
+}
+
+void ls_cohorts_take(ls_step_job *step, int shard)
+{
+    ls_shard_rooms *rooms = &step->trainer->rooms;
+    ls_cohort_shard *s = &step->cohorts.shards[shard];
+    if (s->state == LS_SHARD_NEW) {
+        s->room = rooms->free[--rooms->n_free];
+        atomic_fetch_add(&step->pulls.next, 1);
+    } else {
+        atomic_fetch_sub(&step->cohorts.ready, 1);
+    }
+    s->state = LS_SHARD_RUNS;
+}
+
+void ls_cohorts_finish(ls_step_job *step, int shard)
+{
+    ls_cohorts *cohorts = &step->cohorts;
+    ls_shard_rooms *rooms = &step->trainer->rooms;
+    ls_cohort_shard *s = &cohorts->shards[shard];
+    rooms->free[rooms->n_free++] = s->room;
+    s->room = -1;
+    s->state = LS_SHARD_DONE;
+    cohorts->at[s->cohort].finished++;
+    while (cohorts->oldest < cohorts->n &&
+           cohorts->at[cohorts->oldest].finished >=
+               cohorts->at[cohorts->oldest].mine_end - cohorts->at[cohorts->oldest].mine)
+        cohorts->oldest++;
+}
+
+/* ---- Runs, and meetings ---- */
+
+/* One shard alone meets nobody: its sums are the totals. */
+static bool is_alone(const ls_cohort *cohort)
+{
+    return cohort->end - cohort->first == 1;
+}
+
+bool ls_cohorts_is_last(const ls_step_job *step, int shard)
+{
+    const ls_cohort_shard *s = &step->cohorts.shards[shard];
+    const ls_cohort *cohort = &step->cohorts.at[s->cohort];
+    return is_alone(cohort) || s->passed == cohort->plan->n_meetings;
+}
+
+void ls_cohorts_bind(const ls_step_job *step, int shard, ls_bindings *bindings)
+{
+    const ls_cohort_shard *s = &step->cohorts.shards[shard];
+    const ls_cohort *cohort = &step->cohorts.at[s->cohort];
+    const ls_shard_room *room = &step->trainer->rooms.at[s->room];
+    const ls_meeting *meetings = cohort->plan->meetings;
+    bindings->base[LS_IN_ROOM] = room->arena;
+    bindings->base[LS_IN_SUMS] = room->sums;
+    bindings->base[LS_IN_TOTALS] = is_alone(cohort) ? room->sums : cohort->totals;
+    bindings->from = s->passed ? meetings[s->passed - 1].step : 0;
+    bindings->to = ls_cohorts_is_last(step, shard) ? 0 : meetings[s->passed].step;
+}
+
+/* All sums are there. */
+static void meet(ls_step_job *step, ls_cohort *cohort)
+{
+    const ls_meeting *meeting = &cohort->plan->meetings[cohort->met];
+    const int n = cohort->end - cohort->first;
+    ls_partition_sum(0, n, n, NULL, cohort->rows, meeting->floats, meeting->slopes ? ls_norm_add : ls_norm_merge);
+    memcpy(cohort->totals + meeting->offset, cohort->rows, meeting->floats * sizeof(float));
+    pthread_mutex_lock(&step->lock);
+    cohort->arrived = 0;
+    cohort->met++;
+    atomic_fetch_add(&step->cohorts.ready, cohort->mine_end - cohort->mine);
+    pthread_cond_broadcast(&step->changed);
+    pthread_mutex_unlock(&step->lock);
+    ls_count_work(&step->trainer->session->context);
+}
+
+void ls_cohorts_arrive(ls_step_job *step, int shard)
+{
+    ls_cohort_shard *s = &step->cohorts.shards[shard];
+    ls_cohort *cohort = &step->cohorts.at[s->cohort];
+    const ls_meeting *meeting = &cohort->plan->meetings[s->passed];
+    memcpy(cohort->rows + (size_t)(shard - cohort->first) * meeting->floats,
+           step->trainer->rooms.at[s->room].sums + meeting->offset, meeting->floats * sizeof(float));
+    pthread_mutex_lock(&step->lock);
+    s->passed++;
+    s->state = LS_SHARD_ASIDE;
+    const bool all = ++cohort->arrived == cohort->mine_end - cohort->mine;
+    pthread_mutex_unlock(&step->lock);
+    if (!all)
+        return;
+    if (cohort->mine_end - cohort->mine == cohort->end - cohort->first)
+        meet(step, cohort);
+    else
+        atomic_store(&cohort->stage, LS_COHORT_SENDS);
+}
+
+/* ---- Among ranks ---- */
+
+int ls_cohorts_slots(const ls_step_job *step)
+{
+    return ls_cohorts_are_on(step) ? MOST_SHARED * 2 * step->partition.parts : 0;
+}
+
+/* The cohorts of this rank that are others' too: of its first shard, and of its last; -1 where there is none. */
+static int shared(const ls_step_job *step, int which)
+{
+    const ls_cohorts *cohorts = &step->cohorts;
+    if (!ls_cohorts_are_on(step) || !step->mine)
+        return -1;
+    const int first = cohorts->shards[step->first].cohort, last = cohorts->shards[step->first + step->mine - 1].cohort,
+              number = which ? last : first;
+    const ls_cohort *cohort = &cohorts->at[number];
+    const bool whole = cohort->mine == cohort->first && cohort->mine_end == cohort->end;
+    return whole || (which && first == last) ? -1 : number;
+}
+
+/* Each of these ranks tells all others. */
+static bool exchange(const ls_step_job *step, const ls_cohort *cohort, const ls_wire *wire, int slot)
+{
+    const ls_groups *groups = &step->trainer->groups;
+    const size_t floats = cohort->plan->meetings[cohort->met].floats;
+    ls_posting posting = {
+        .wire = wire, .slot = slot, .tag = LS_TAG_STEP + 2 * step->trainer->network->flat.n_buckets, .good = true};
+    for (int p = 0; p < step->partition.parts; p++) {
+        const int begin = step->partition.begin[p], end = step->partition.begin[p + 1];
+        const int first = begin > cohort->first ? begin : cohort->first, last = end < cohort->end ? end : cohort->end;
+        if (p == groups->place || first >= last)
+            continue;
+        ls_post_receive(&posting, groups->rank[p], cohort->rows + (size_t)(first - cohort->first) * floats,
+                        (size_t)(last - first) * floats * sizeof(float));
+        ls_post_send(&posting, groups->rank[p], cohort->rows + (size_t)(cohort->mine - cohort->first) * floats,
+                     (size_t)(cohort->mine_end - cohort->mine) * floats * sizeof(float));
+    }
+    return posting.good;
+}
+
+int ls_cohorts_advance(ls_step_job *step, const ls_wire *wire, int first_slot)
+{
+    const int slots = 2 * step->partition.parts;
+    int moved = 0;
+    for (int which = 0; which < MOST_SHARED; which++) {
+        const int number = shared(step, which), slot = first_slot + which * slots;
+        ls_cohort *cohort = number < 0 ? NULL : &step->cohorts.at[number];
+        if (cohort && atomic_load(&cohort->stage) == LS_COHORT_SENDS) {
+            if (!exchange(step, cohort, wire, slot))
+                return -1;
+            atomic_store(&cohort->stage, LS_COHORT_WAITS);
+            moved = 1;
+        }
+        const int there =
+            cohort && atomic_load(&cohort->stage) == LS_COHORT_WAITS ? wire->test(wire->user, slot, slots) : 0;
+        if (there < 0)
+            return -1;
+        if (there > 0) {
+            atomic_store(&cohort->stage, LS_COHORT_ARRIVES);
+            meet(step, cohort);
+            moved = 1;
+        }
+    }
+    return moved;
+}
+
+bool ls_cohorts_under_way(const ls_step_job *step)
+{
+    bool any = false;
+    for (int which = 0; which < MOST_SHARED; which++) {
+        const int number = shared(step, which);
+        any |= number >= 0 && atomic_load(&step->cohorts.at[number].stage) != LS_COHORT_ARRIVES;
+    }
+    return any;
+}
