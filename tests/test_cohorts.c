@@ -98,7 +98,8 @@ static void train(const how *h, ls_cluster *cluster, int number, result *r)
     for (int i = 0; i < STEPS && !ls_failed(s); i++) {
         for (int half = 0; half < (h->halves ? 2 : 1); half++) {
             test_next(data, &b);
-            ls_backward(test_losses(net, &b));
+            ls_tensor *X = h->placed ? ls_to(b.X, ls_cpu(half)) : b.X, *y = h->placed ? ls_to(b.y, ls_cpu(half)) : b.y;
+            ls_backward(ls_cross_entropy(ls_module_forward(net, X), y));
         }
         if (h->verify)
             ls_trainer_verify(trainer);
@@ -194,6 +195,9 @@ static void several_passes_are_batches_of_their_own(void **state)
         const result one = run(h);
         h.devices = 3;
         expect(&one, h);
+        h.placed = true;
+        expect(&one, h);
+        h.placed = false;
         h.ranks = 2;
         expect(&one, h);
         h.ranks = 3;

@@ -162,7 +162,8 @@ static int check_losses(ls_trainer *trainer, json_t *figures, double *worst)
     return misses;
 }
 
-static void run_case(const char *file, ls_algorithm conv)
+/* In so many shards for each one of the figures', whose BatchNorm statistics are taken together. */
+static void run_case(const char *file, ls_algorithm conv, int parts)
 {
     char path[4096];
     lenience = conv == LS_CONV_DIRECT ? 1 : 5;
@@ -170,7 +171,8 @@ static void run_case(const char *file, ls_algorithm conv)
     json_error_t error;
     json_t *figures = json_load_file(path, 0, &error);
     assert_non_null(figures);
-    ls_session *session = ls_open(&(ls_options){.shard = (int)number_at(figures, "shard"), .conv = conv});
+    const int together = (int)number_at(figures, "shard");
+    ls_session *session = ls_open(&(ls_options){.shard = together / parts, .batch_norm = together, .conv = conv});
     ls_loader loader = {.batch = (int)number_at(figures, "batch")};
     ls_data *data = ls_data_fashion_mnist(session, LS_TRAIN, &loader);
     ls_module *net = ls_model(session, json_string_value(json_object_get(figures, "model")));
@@ -198,8 +200,8 @@ static void run_case(const char *file, ls_algorithm conv)
     assert_int_equal(ls_wait(session), LS_OK);
     misses += check_losses(trainer, figures, &worst);
     misses += compare(net, json_object_get(figures, "weights_final"), ls_module_read_parameter, "weight", &worst);
-    print_message("%s%s: %d misses, the worst at %.2f of what is allowed\n", file,
-                  conv == LS_CONV_DIRECT ? "" : " (winograd)", misses, worst);
+    print_message("%s%s%s: %d misses, the worst at %.2f of what is allowed\n", file,
+                  conv == LS_CONV_DIRECT ? "" : " (winograd)", parts > 1 ? " (in parts)" : "", misses, worst);
     assert_string_equal(ls_message(session), "");
     ls_close(session);
     json_decref(figures);
@@ -208,12 +210,17 @@ static void run_case(const char *file, ls_algorithm conv)
 
 static void direct(void **state)
 {
-    run_case(*state, LS_CONV_DIRECT);
+    run_case(*state, LS_CONV_DIRECT, 1);
+}
+
+static void in_parts(void **state)
+{
+    run_case(*state, LS_CONV_AUTO, 2);
 }
 
 static void winograd(void **state)
 {
-    run_case(*state, LS_CONV_AUTO);
+    run_case(*state, LS_CONV_AUTO, 1);
 }
 
 /* `test_reference [DIRECTORY [short]]`: shortly, ResNet-18 takes the smallest of its cases alone, whose last shard is
@@ -232,6 +239,7 @@ int main(int argc, char **argv)
         {"lenet_b64_s32_m0.9_nesterov, winograd", winograd, NULL, NULL, "lenet_b64_s32_m0.9_nesterov"},
         {"resnet18_b20_s8", direct, NULL, NULL, "resnet18_b20_s8"},
         {"resnet18_b20_s8, winograd", winograd, NULL, NULL, "resnet18_b20_s8"},
+        {"resnet18_b20_s8, in parts", in_parts, NULL, NULL, "resnet18_b20_s8"},
     };
     const struct CMUnitTest others[] = {
         {"resnet18_b32_s32", direct, NULL, NULL, "resnet18_b32_s32"},
@@ -241,6 +249,8 @@ int main(int argc, char **argv)
         {"resnet18_b32_s32, winograd", winograd, NULL, NULL, "resnet18_b32_s32"},
         {"resnet18_b48_s16, winograd", winograd, NULL, NULL, "resnet18_b48_s16"},
         {"resnet18_b32_s16_m0.9, winograd", winograd, NULL, NULL, "resnet18_b32_s16_m0.9"},
+        {"resnet18_b32_s32, in parts", in_parts, NULL, NULL, "resnet18_b32_s32"},
+        {"resnet18_b32_s16_m0.9, in parts", in_parts, NULL, NULL, "resnet18_b32_s16_m0.9"},
     };
     const int failed = cmocka_run_group_tests(few, NULL, NULL);
     if (argc > 2 && strcmp(argv[2], "short") == 0)

@@ -31,6 +31,17 @@ static int read_count(const char *option, const row *r, const char *text, int64_
                        (long long)r->most);
 }
 
+/* A number, or a name that stands for one. */
+static int read_count_or_choice(const char *option, const row *r, const char *text, int64_t *value)
+{
+    if (number_count(text, r->least, r->most, value))
+        return 0;
+    const choice *found = choose(option, r->choices, text);
+    if (found)
+        *value = found->value;
+    return found ? 0 : STATUS_USAGE;
+}
+
 /* 0.1 is a share; 500 are images. */
 static int read_part(const char *option, const char *text, double *value)
 {
@@ -95,6 +106,7 @@ static const char *const set_by[][2] = {{"weight-decay", "weight_decay"},
                                         {"period-factor", "period_factor"},
                                         {"last-batch", "full_batch"},
                                         {"no-shuffle", "shuffle"},
+                                        {"bn", "batch_norm"},
                                         {"freeze", "frozen"},
                                         {"no-decay", "groups"},
                                         {"epochs", "total"},
@@ -185,12 +197,7 @@ int read_value(const row *r, char *text, settings *chosen)
         *(const char **)place = text;
         return 0;
     case KIND_COUNT:
-        for (const choice *c = r->choices; c && c->name; c++)
-            if (strcmp(c->name, text) == 0) {
-                *(int64_t *)place = c->value;
-                return 0;
-            }
-        return read_count(option, r, text, place);
+        return r->choices ? read_count_or_choice(option, r, text, place) : read_count(option, r, text, place);
     case KIND_SEED:
         if (!number_unsigned(text, place))
             return wrong_usage(option, "'%s' is not a whole number from 0 to 18446744073709551615", text);

@@ -65,7 +65,8 @@ class Session:
     """All that trains together: devices, tensors, data, networks, trainers. They belong to the session that made them, keep it alive, and
     end with it: at the end of its `with`, by close(), when nothing refers to it any more, or when Python ends.
 
-    seed: of everything random. shard: images to a shard, 0 is 64. isa: the widest instruction set, "auto", "plain", "neon", "avx2",
+    seed: of everything random. shard: images to a shard, 0 is 64. batch_norm: images that BatchNorm's statistics in training are over, a
+    multiple of shard; 0 is a shard's, -1 a batch's. isa: the widest instruction set, "auto", "plain", "neon", "avx2",
     "avx512" or "reference". conv: "auto" or "direct". dtype: what GPUs compute in, "f32", "tf32" or "bf16". balance, in_flight, host_sums:
     ls_options of lockstep.h. Raises Error.
 
@@ -75,10 +76,10 @@ class Session:
 
     Threads may share a session; one waits while another one's call is at work. After os.fork() it is the parent's alone."""
 
-    def __init__(self, *, seed: int = 0, shard: int = 0, isa: str = "auto", conv: str = "auto", dtype: str = "f32", balance: bool = False,
-                 in_flight: int = 0, host_sums: bool = False, comm: Any = None):
-        opened = options("ls_options *", seed=seed, shard=shard, isa=isa, conv=conv, dtype=dtype, balance=balance, in_flight=in_flight,
-                         host_sums=host_sums)
+    def __init__(self, *, seed: int = 0, shard: int = 0, batch_norm: int = 0, isa: str = "auto", conv: str = "auto", dtype: str = "f32",
+                 balance: bool = False, in_flight: int = 0, host_sums: bool = False, comm: Any = None):
+        opened = options("ls_options *", seed=seed, shard=shard, batch_norm=batch_norm, isa=isa, conv=conv, dtype=dtype, balance=balance,
+                         in_flight=in_flight, host_sums=host_sums)
         self._shared = _Shared()
         self._shared.cluster, self._shared.parts = cluster_of(comm)
         opened.c.cluster = self._shared.cluster

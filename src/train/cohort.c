@@ -155,13 +155,6 @@ ls_status ls_cohorts_reserve(ls_step_job *step)
     return cohorts->memory ? reserve_rooms(step) : LS_OUT_OF_MEMORY;
 }
 
-void ls_cohorts_release(ls_cohorts *cohorts, ls_context *context)
-{
-    ls_release(context, cohorts->at);
-    ls_release(context, cohorts->shards);
-    ls_release(context, cohorts->memory);
-}
-
 void ls_cohorts_release_rooms(struct ls_trainer *trainer)
 {
     ls_shard_rooms *rooms = &trainer->rooms;

@@ -1,7 +1,6 @@
 #include "train/job.h"
 
 #include "base/timer.h"
-#include "train/cohort.h"
 
 ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer)
 {
@@ -53,7 +52,9 @@ void ls_step_destroy(ls_step_job *step)
     ls_release(context, step->sums.shards_pending);
     ls_release(context, step->sums.local);
     ls_release(context, step->how);
-    ls_cohorts_release(&step->cohorts, context);
+    ls_release(context, step->cohorts.at);
+    ls_release(context, step->cohorts.shards);
+    ls_release(context, step->cohorts.memory);
     ls_tree_destroy(&step->gradients.tree, context);
     ls_partition_destroy(&step->partition, context);
     ls_partition_destroy(&step->hosts, context);

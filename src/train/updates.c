@@ -1,6 +1,7 @@
 #include "train/updates.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <lockstep_train.h>
 
@@ -174,7 +175,9 @@ ls_status ls_updates_agree(struct ls_trainer *trainer)
         return LS_OK;
     char *frozen = ls_layout_frozen_text(trainer->network);
     char *groups = ls_group_text(&session->context, u->rules, u->n_rules);
-    const ls_setting settings[] = {{"frozen", frozen}, {"groups", groups}};
+    char together[16]; /* ranks that disagreed on it would wait for each other */
+    snprintf(together, sizeof together, "%d", session->options.batch_norm);
+    const ls_setting settings[] = {{"frozen", frozen}, {"groups", groups}, {"batch_norm", together}};
     ls_cluster_agree_settings(session, settings, sizeof settings / sizeof *settings);
     ls_release(&session->context, frozen);
     ls_release(&session->context, groups);

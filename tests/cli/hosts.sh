@@ -12,6 +12,8 @@ whatever_the_mpi() {
     same 2 3 -- --optimizer adamw --lr 0.01 --label-smoothing 0.1 --ema 0.75 --ema-warmup --limit 100 --limit-test 50 --batch 40 --shard 8 --epochs 2
     same 2 3 -- --flip --crop 3 --erase 0.5 --limit 100 --limit-test 50 --batch 40 --shard 8 --epochs 2
     same 2 3 -- --clip-norm 0.3 --ema 0.75 --last-batch share --lr 0.3 --momentum 0.9 --limit 100 --limit-test 50 --batch 40 --shard 8 --epochs 2
+    same 2 3 -- --model resnet18 --init he --bn sync --limit 20 --limit-test 4 --batch 10 --shard 2 --epochs 1
+    same 3 -- --model resnet18 --init he --bn 4 --limit 10 --limit-test 4 --batch 10 --shard 2 --epochs 1
     # As if on three hosts of three, three and one.
     same 7 -- --host-ranks 3 --limit 301 --limit-test 100 --batch 150 --shard 12 --epochs 1 --lr 0.3 --momentum 0.9
 
@@ -112,8 +114,8 @@ cmp -s "$work/own.1" "$work/own.3" || wrong "own_communicator, messages in piece
 {
     ranks 1 -n 2 "$program" train $small : -n 1 "$program" train $small --data "$work/missing"
     says 'rank 2 on host [^ ]+: data: .*missing'
-    ranks 1 -n 2 "$program" train --limit 200 --limit-test 60 --bn sync
-    says '--bn: sync makes a batch one shard, which one rank would compute alone; .*--bn shard$'
+    ranks 1 -n 1 "$program" train $small --bn sync : -n 1 "$program" train $small --bn 32
+    says 'bn differs: 32 on rank 1 on host [^ ]+, sync on rank 0$'
     ranks 1 -n 3 "$program" train $small --lr 1e20
     says 'train: step [0-9]+: the (loss|update) of .* is not finite'
 }

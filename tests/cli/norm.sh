@@ -1,5 +1,6 @@
 #!/bin/sh
-# --bn: BatchNorm's statistics over the whole batch are those of one shard of it, on any devices, and other ones than the shards'.
+# --bn: BatchNorm's statistics over a batch, or over several shards of it, are the same on any devices, also where a run goes on
+# on others, and other ones than the shards'.
 # norm.sh PROGRAM
 . "$(dirname -- "$0")/common.sh"
 needs fingerprints
@@ -9,18 +10,25 @@ export LOCKSTEP_DATA
 
 # ends_with OPTIONS...: the fingerprint of a small run, whose last batch is smaller than the others.
 ends_with() {
-    runs 0 train --model resnet18 --batch 6 --limit 10 --limit-test 4 --epochs 1 --init he --log "$work/run.jsonl" "$@"
+    runs 0 train --model resnet18 --batch 6 --limit 10 --limit-test 4 --epochs 1 --init he --shard 2 --log "$work/run.jsonl" "$@"
     tail -n 1 "$work/out"
 }
 
-one=$(ends_with --shard 6 --devices cpu:0)
-for devices in cpu:0 cpu:0-1 cpu:0-2; do
-    [ "$(ends_with --bn sync --devices $devices)" = "$one" ] || wrong "--bn sync on $devices: not the fingerprint of --shard 6"
-    head -n 1 "$work/run.jsonl" | grep -q '"shard":6,.*"bn":"sync"' || wrong "--bn sync: not in the log"
+one=$(ends_with --bn sync --devices cpu:0)
+for devices in cpu:0-1 cpu:0-2 cpu:0-15; do
+    [ "$(ends_with --bn sync --devices $devices)" = "$one" ] || wrong "--bn sync on $devices: another fingerprint"
+    head -n 1 "$work/run.jsonl" | grep -q '"shard":2,.*"bn":"sync"' || wrong "--bn sync: not in the log"
 done
-grep -q '^note: with --bn sync one device computes the batch' "$work/err" || wrong "--bn sync: no note of what the devices do"
-[ "$(ends_with --bn sync --shard 6 --devices cpu:0)" = "$one" ] || wrong "--bn sync --shard 6: another fingerprint"
-shards=$(ends_with --shard 2 --devices cpu:0)
-[ "$shards" != "$one" ] || wrong "the statistics of shards are those of the batch"
-[ "$(ends_with --bn shard --shard 2 --devices cpu:0)" = "$shards" ] || wrong "--bn shard is not what it is without"
+[ "$(ends_with --bn sync --verify 1 --devices cpu:0-1)" = "$one" ] || wrong "--bn sync --verify: another fingerprint"
+ends_with --bn sync --steps 1 --checkpoint "$work/half" --devices cpu:0 >"$work/first"
+[ "$(ends_with --bn sync --checkpoint "$work/half" --resume --devices cpu:0-2)" = "$one" ] || wrong "--bn sync, resumed: another fingerprint"
+runs 1 train --model resnet18 --batch 6 --limit 10 --limit-test 4 --epochs 1 --init he --shard 2 --checkpoint "$work/half" --resume
+grep -q 'bn' "$work/err" || wrong "a checkpoint of --bn sync is not refused by name: $(cat "$work/err")"
+two=$(ends_with --bn 4 --devices cpu:0)
+[ "$(ends_with --bn 4 --devices cpu:0-2)" = "$two" ] || wrong "--bn 4: another fingerprint on three devices"
+shards=$(ends_with --devices cpu:0)
+[ "$shards" != "$one" ] && [ "$shards" != "$two" ] && [ "$one" != "$two" ] || wrong "statistics of shards, of two and of all are not different"
+for bn in shard 2; do
+    [ "$(ends_with --bn $bn --devices cpu:0)" = "$shards" ] || wrong "--bn $bn is not what it is without"
+done
 ends

@@ -189,8 +189,8 @@ given(adam + " adamw --freeze W?,b1 --no-decay")
 given(adam + " sgd --ema 0.75 --ema-warmup")
 usual, _, _ = given(adam + " adam --beta1 0.5 --beta2 0.75 --eps 0.001")
 assert [usual[name] for name in ("lr", "weight_decay")] == [0.001, 0], usual
-usual, _, _ = given("--model resnet18 --limit 3 --limit-test 1 --batch 3 --epochs 1 --bn sync")
-assert usual["lr"] == 0.1 and usual["shard"] == 3, usual
+usual, _, _ = given("--model resnet18 --limit 3 --limit-test 1 --batch 3 --epochs 1 --bn sync --shard 2")
+assert usual["lr"] == 0.1 and usual["bn"] == "sync", usual
 if reports:
     subprocess.run([program, "report", "run.jsonl"], check=True, capture_output=True)
     assert os.path.exists("report/report.html")

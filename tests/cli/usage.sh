@@ -54,8 +54,8 @@ unknown=$(grep -vxFf "$work/commands" "$work/named") && wrong "the documents nam
 usage "--batch: '0' is not a whole number from 1 to 2147483647" train --batch 0
 usage '--lr: ' train --lr -1
 usage "--model: 'vgg'" train --model vgg
-usage '--bn: sync makes a batch of 256 one shard: leave --shard 64 out' train --bn sync --shard 64
-usage '--bn: sync makes a batch of 1048577 one shard, which has at most 1048576 images' train --bn sync --batch 1048577
+usage "--bn: 100 is not a multiple of the shard's 64 images" train --bn 100
+usage "--bn: 64 is not a multiple of the shard's 48 images" train --bn 64 --shard 48
 for option in beta1 beta2 eps; do
     usage "--$option: needs --optimizer adam or adamw" train "--$option" 0.5
     usage "--$option: must be above 0" train --optimizer adam "--$option" 0
