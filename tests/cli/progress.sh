@@ -155,9 +155,12 @@ def ended_at_once():
         # What comes before the first step takes less.
         wait_for(lambda: cpu_seconds(run.pid) >= 2)
         run.send_signal(signal.SIGTERM)
-        time.sleep(1.2)
-        run.send_signal(signal.SIGINT)
-        assert run.wait(timeout=600) - 128 == signal.SIGINT, run.returncode
+        end = time.monotonic() + 600
+        while run.poll() is None: # on a busy machine the first one arrives late, and what comes within a second of it is the same request
+            time.sleep(1.2)
+            run.send_signal(signal.SIGINT)
+            assert time.monotonic() < end, bytes(seen[-300:])
+        assert run.wait() - 128 == signal.SIGINT, run.returncode
 
     seen = on_a_terminal([*endless, "--model", "resnet18", "--isa", "plain", "--limit", "64"], work)
     return [seen.endswith(b"\r\033[J") and b"stopped after" not in seen]
