@@ -6,6 +6,7 @@ import concurrent.futures
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import statistics
@@ -28,6 +29,12 @@ def say(text):
 
 class Failed(Exception):
     pass
+
+
+def reason(text):
+    """The line that says why a program ended: the last that names a Python exception, behind which torch gives advice, or the last."""
+    lines = text.strip().splitlines() or ["no message"]
+    return next((line for line in reversed(lines) if re.match(r"[\w.]*(Error|Exception)\b", line)), lines[-1])
 
 
 def run(argv, cores=None, env=None):
@@ -57,8 +64,7 @@ def run(argv, cores=None, env=None):
         out.seek(0)
         err.seek(0)
         if child.returncode:
-            lines = err.read().strip().splitlines() or ["no message"]
-            why = f"did not end in {PATIENCE} s" if stuck else f"ended with status {child.returncode}: {lines[-1]}"
+            why = f"did not end in {PATIENCE} s" if stuck else f"ended with status {child.returncode}: {reason(err.read())}"
             raise Failed(f"{os.path.basename(argv[0])} {why}")
         return out.read(), used.ru_maxrss / 1024
 
