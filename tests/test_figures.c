@@ -361,7 +361,7 @@ static void advice_is_of_shards_and_cores(void **state)
     assert_shows(ADVICE(&r, alone, 255), "3 shards a step" TWO "\n"); /* there are not so many images */
     assert_null(strstr(ADVICE(&r, alone, 128), "divide"));            /* nor enough for a batch */
     chosen.batch = 9 * 64;
-    assert_shows(ADVICE(&r, alone, 1000), "9 shards a step" TWO "\n");
+    assert_shows(ADVICE(&r, alone, 1000), "9 shards a step" TWO "; --batch 640 would feed all");
     chosen.batch = 39 * 64;
     assert_null(strstr(ADVICE(&r, alone, 10000), "divide")); /* not worth it */
     assert_int_equal(ls_close(r.session), LS_OK);
