@@ -17,6 +17,12 @@ extern "C" {
  * does anything. */
 ls_tensor *ls_hold(ls_tensor *tensor);
 void ls_drop(ls_tensor *tensor);
+/* A tensor on the host over the caller's numbers, which are not copied: who changes them changes the tensor, and the
+ * other way. `release` is called, from any thread, once nothing needs them any more; after a failure at once. */
+ls_tensor *ls_values_at(ls_session *session, float *values, ls_shape shape, void (*release)(void *user), void *user);
+/* Where the numbers of a tensor on the host lie, in C order; waits. They stay there as long as the tensor does.
+ * LS_BAD_ARGUMENT of a tensor on another device. */
+float *ls_numbers(ls_tensor *tensor);
 /* Ends a data set, a trainer, a profile or a folder of checkpoints before its scope is left; it waits. A data set's
  * batch goes too, as with the next ls_data_next. LS_BAD_ARGUMENT of anything else, and of a trainer whose profile or
  * checkpoints are still there. After a failure of the session it ends the object and returns that. */

@@ -466,6 +466,65 @@ static void held_tensors(void **state)
     assert_int_equal(c.alive, 0);
 }
 
+static void count_end(void *user)
+{
+    ++*(int *)user;
+}
+
+/* Numbers in a caller's memory are read and written there, and given back once: when the last that needs them has gone,
+ * at the session's end, or at once after a failure. */
+static void numbers_lie_in_the_callers_memory(void **state)
+{
+    (void)state;
+    float *memory = malloc(6 * sizeof *memory); /* of just that size, for what looks beyond it */
+    int ended = 0;
+    for (int i = 0; i < 6; i++)
+        memory[i] = (float)i;
+    ls_session *s = ls_open(NULL);
+    int scope = ls_enter(s);
+    ls_tensor *x = ls_hold(ls_values_at(s, memory, LS_SHAPE(3, 2), count_end, &ended));
+    assert_ptr_equal(ls_numbers(x), memory);
+    assert_ptr_equal(ls_numbers(ls_row(x, 2)), memory + 4);
+    ls_tensor *later = ls_hold(ls_relu(ls_to(x, ls_cpu(0)))), *row = ls_hold(ls_row(x, 1));
+    ls_wait(s); /* for the copy */
+    memory[5] = -7;
+    assert_true(ls_item(ls_row(ls_row(x, 2), 1)) == -7);
+    ls_assign(x, ls_full(s, 8, LS_SHAPE(3, 2)));
+    ls_wait(s);
+    assert_true(memory[0] == 8 && memory[5] == 8);
+    ls_leave(s, scope);
+    ls_drop(x);
+    float values[6];
+    assert_int_equal(ls_read(later, values, 6), LS_OK);
+    ls_drop(later);
+    assert_int_equal(ended, 0); /* the row has them */
+    ls_drop(row);
+    ls_wait(s);
+    assert_int_equal(ended, 1);
+    assert_non_null(ls_values_at(s, memory, LS_SHAPE(6), count_end, &ended));
+    ls_tensor *here = ls_zeros(s, LS_SHAPE(4));
+    ls_numbers(here)[3] = 5;
+    assert_true(ls_item(ls_row(here, 3)) == 5);
+    assert_null(ls_numbers(ls_to(here, ls_cpu(0))));
+    assert_int_equal(ls_status_of(s), LS_BAD_ARGUMENT);
+    assert_string_equal(ls_message(s),
+                        "ls_numbers: the tensor is on cpu(0); ls_to(tensor, ls_host()) brings it to the host");
+    assert_null(ls_values_at(s, memory, LS_SHAPE(6), count_end, &ended));
+    assert_int_equal(ended, 2);
+    ls_catch(s, LS_BAD_ARGUMENT);
+    assert_null(ls_values_at(s, memory, LS_SHAPE(-6), count_end, &ended));
+    assert_int_equal(ended, 3);
+    ls_catch(s, LS_BAD_SHAPE);
+    assert_null(ls_values_at(s, NULL, LS_SHAPE(6), count_end, &ended));
+    assert_int_equal(ended, 4);
+    assert_int_equal(ls_status_of(s), LS_BAD_ARGUMENT);
+    ls_close(s);
+    assert_int_equal(ended, 5);
+    assert_null(ls_values_at(NULL, memory, LS_SHAPE(6), count_end, &ended));
+    assert_null(ls_numbers(NULL));
+    free(memory);
+}
+
 static void data_ends(void **state)
 {
     (void)state;
@@ -584,6 +643,7 @@ int main(void)
         cmocka_unit_test(data_goes_with_its_scope),
         cmocka_unit_test(batches_are_scopes),
         cmocka_unit_test(held_tensors),
+        cmocka_unit_test(numbers_lie_in_the_callers_memory),
         cmocka_unit_test(data_ends),
         cmocka_unit_test(values_end),
         cmocka_unit_test(names_go_with_their_tensors),

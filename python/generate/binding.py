@@ -12,6 +12,7 @@ extern "Python" bool py_operation_shape(ls_custom_call *);
 extern "Python" void py_operation(const ls_custom_call *, const float *const *, float *);
 extern "Python" void py_operation_backward(const ls_custom_call *, const float *const *, const float *, const float *, float *const *);
 extern "Python" void py_told(const char *, void *);
+extern "Python" void py_release(void *);
 """
 
 

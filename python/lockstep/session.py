@@ -92,6 +92,8 @@ class Session:
         self._handle = lib.ls_open(opened.c)
         if self._handle == ffi.NULL:
             raise MemoryError("no memory for a session")
+        self._lent: weakref.WeakSet = weakref.WeakSet()  # what other libraries have of its tensors' memory
+        self._closing = False  # it is closed, and its memory is there while they have it
         self._close = weakref.finalize(self, _close, self._handle, self._shared)
         _open.add(self)
         if self.ranks > 1:
@@ -126,7 +128,7 @@ class Session:
             return wrapped(self, self.call(function, *args))
 
     def _begin(self):
-        if not self._close.alive:
+        if self.closed:
             raise Error(Status.BAD_ARGUMENT, "the session is closed, and what was made from it went with it")
         if self._shared.forked:
             raise Error(Status.BAD_ARGUMENT, "the session belongs to the process that has opened it; open one in this process")
@@ -170,10 +172,11 @@ class Session:
 
     @property
     def closed(self) -> bool:
-        return not self._close.alive
+        return self._closing or not self._close.alive
 
     def close(self) -> None:
-        """Waits, and ends the session and everything made from it. Raises a failure of work that nobody has waited for."""
+        """Waits, and ends the session and everything made from it. Raises a failure of work that nobody has waited for. Memory that other
+        libraries have by DLPack stays until they let go of it."""
         with self._locked():
             if self.closed or self._shared.forked:
                 return
@@ -181,7 +184,9 @@ class Session:
             try:
                 self._check()
             finally:
-                self._close()
+                self._closing = True
+                if not self._lent:
+                    self._close()
 
     def __enter__(self) -> Session:
         return self
@@ -323,6 +328,13 @@ class Session:
         from .tensor import floats
         values = floats(array)
         return self._make(lib.ls_values, ffi.from_buffer("float[]", values), shape(values.shape))
+
+    def from_dlpack(self, array) -> Tensor:
+        """A tensor on the host over the memory of an array, without a copy: of float32 in C order that may be written, NumPy's or PyTorch's or
+        of whatever has __dlpack__; of others as Session.tensor. Who changes one changes the other: wait() before."""
+        from .tensor import borrowed
+        made = borrowed(self, array)
+        return self.tensor(array) if made is None else made
 
     def zeros(self, *shape_) -> Tensor:
         return self._make(lib.ls_zeros, shape(sizes(shape_)))

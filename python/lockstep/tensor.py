@@ -1,11 +1,11 @@
 """Tensors: numbers on a device, or a computation that gives them."""
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy
 
-from ._arguments import Options, Tensors
+from ._arguments import Options, Tensors, shape
 from ._lockstep import ffi, lib
 from .devices import Device
 
@@ -17,6 +17,43 @@ def floats(array) -> numpy.ndarray:
     if not isinstance(array, numpy.ndarray) and hasattr(array, "__dlpack__"):
         array = numpy.from_dlpack(array.detach() if hasattr(array, "detach") else array)
     return numpy.require(array, numpy.float32, "C")
+
+
+_borrowed: Dict[Any, Any] = {}  # handle -> the array whose memory the library uses
+
+
+@ffi.def_extern()
+def py_release(handle):
+    _borrowed.pop(handle, None)
+
+
+def borrowed(session, array) -> Optional[Tensor]:
+    """A tensor over the array's memory; None where that is laid out otherwise, or may not be written."""
+    if hasattr(array, "detach"):
+        values = array.detach().numpy()
+    else:
+        values = array if isinstance(array, numpy.ndarray) else numpy.from_dlpack(array)
+    if values.dtype != numpy.float32 or not values.flags.c_contiguous or not values.flags.writeable or values.ndim > lib.LS_MAX_RANK:
+        return None
+    handle = ffi.new_handle(values)
+    _borrowed[handle] = handle, values
+    try:
+        return session.make(lib.ls_values_at, session._handle, ffi.cast("float *", values.ctypes.data), shape(values.shape),
+                            lib.py_release, handle)
+    except BaseException:  # the library may not have been called
+        _borrowed.pop(handle, None)
+        raise
+
+
+class _Lent:
+    """A host tensor's numbers for another library: where they lie, and the tensor for as long as somebody looks there."""
+
+    def __init__(self, tensor):
+        pointer = tensor._call(lib.ls_numbers)
+        self.tensor = tensor
+        self.__array_interface__ = {"version": 3, "typestr": numpy.dtype("f4").str, "shape": tensor.shape,
+                                    "data": (int(ffi.cast("uintptr_t", pointer)), False)}
+        tensor.session._lent.add(self)
 
 
 class Tensor:
@@ -94,8 +131,9 @@ class Tensor:
         return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
 
     def __dlpack__(self, **keywords):
-        """For torch.from_dlpack and the like: of a copy on the host."""
-        return self.numpy().__dlpack__(**keywords)
+        """For torch.from_dlpack and the like: the numbers of a tensor on the host where they are, else a copy on the host."""
+        values = numpy.asarray(_Lent(self)) if self.device.type == "host" else self.numpy()
+        return values.__dlpack__(**keywords)
 
     def __dlpack_device__(self):
         return 1, 0

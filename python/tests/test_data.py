@@ -1,4 +1,6 @@
 """Data from arrays, batches, data sets; epochs, and what loops that end early leave."""
+import tracemalloc
+
 import numpy
 import pytest
 
@@ -170,6 +172,29 @@ def test_torch_loader(s):
     data = s.batches(torch.utils.data.DataLoader(items, batch_size=16), classes=4)
     assert data.rows == 40 and numpy.array_equal(epochs_labels(data), labels)
     assert numpy.array_equal(epochs_labels(s.dataset(items, batch=16)), labels)
+
+
+def peak_of(work):
+    """Bytes that Python and NumPy held at once while it ran."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["arrays", "batches"])
+def test_batches_are_not_copied_in_python(s, kind):
+    images = numpy.random.default_rng(0).random((2048, 1, 28, 28), numpy.float32)
+    labels = (numpy.arange(2048) % 4).astype(numpy.int32)
+    cut = [(images[i:i + 1024], labels[i:i + 1024]) for i in (0, 1024)]  # 3 MB each
+    data = s.arrays(images, labels, batch=1024) if kind == "arrays" else s.batches(cut, classes=4)
+    net = ls.nn.Sequential(ls.nn.Flatten(), ls.nn.Linear(4)).initialize("cpu:0", session=s)
+    ls.fit(net, data, epochs=1, lr=0.1)
+    assert peak_of(lambda: ls.fit(net, data, epochs=2, lr=0.1)) < 300_000
+    assert peak_of(lambda: net.evaluate(data)) < 300_000
+    assert peak_of(lambda: numpy.copy(images[:1024])) > 3_000_000  # which would be seen
 
 
 def test_pictures_and_names(s, tmp_path):

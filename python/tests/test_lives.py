@@ -1,4 +1,5 @@
 """Ends of all kinds: of Python, of sessions, of threads and processes, by Ctrl-C."""
+import pickle
 import threading
 
 import numpy
@@ -205,3 +206,51 @@ def test_sessions_are_independent():
     for thread in threads:
         thread.join()
     assert prints[0] and prints[0] == prints[1] == prints[2]
+
+
+def test_sessions_and_tensors_leave_nothing():
+    out, _ = run("""
+        def whole():
+            with ls.Session() as s:
+                data, net = make(s)
+                steps(data, net, ls.Trainer(net, lr=0.1), 2)
+                x = s.from_dlpack(numpy.ones(1000, numpy.float32))
+        def alone():
+            ls.Session().zeros(1000).numpy()
+        s = ls.Session()
+        def tensors():
+            x = s.tensor(images[:1])
+            (x.to(s.cpu(0)) + x.to(s.cpu(0))).numpy()
+            numpy.from_dlpack(x)
+            s.from_dlpack(numpy.ones(1000, numpy.float32))
+        def has():
+            gc.collect()
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * 4096, len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+        for what, times in (alone, 1000), (tensors, 3000), (whole, 30):
+            for _ in range(times // 3):
+                what()
+            before = has()
+            for _ in range(times):
+                what()
+            after = has()
+            print(what.__name__, after[0] - before[0] < 4e6, after[1:] == before[1:])
+    """, timeout=300)
+    assert out.split() == ["alone", "True", "True", "tensors", "True", "True", "whole", "True", "True"]
+
+
+@pytest.mark.parametrize("kind", ["data", "trainer", "checkpoints", "device"])
+def test_what_is_of_a_session_is_not_pickled(s, tmp_path, kind):
+    data = s.arrays(*bright_quarters(16), batch=16)
+    net = small_network().initialize("cpu:0", session=s, like=data)
+    trainer = ls.Trainer(net, lr=0.1)
+    checkpoints = ls.Checkpoints(trainer, data, tmp_path)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps({"data": data, "trainer": trainer, "checkpoints": checkpoints, "device": s.cpu(0)}[kind])
+
+
+def test_errors_are_pickled(s):
+    with pytest.raises(ls.Error) as failure:
+        s.devices("cpu:zero")
+    again = pickle.loads(pickle.dumps(failure.value))
+    assert (again.status, str(again), again.together) == ("BAD_ARGUMENT", str(failure.value), False)

@@ -1,6 +1,7 @@
 """Numbers in and out, rows, devices, gradients, and how long tensors live."""
 import copy
 import gc
+import weakref
 
 import numpy
 import pytest
@@ -41,10 +42,74 @@ def test_other_libraries_arrays(s):
     values = torch.arange(6, dtype=torch.float32).reshape(2, 3).requires_grad_()
     x = s.tensor(values)
     assert torch.equal(torch.from_dlpack(x), values.detach())
+    mine = s.from_dlpack(values)  # and back, all in one memory
+    there = torch.from_dlpack(mine)
+    assert there.data_ptr() == values.data_ptr() == address(mine)
+    there[1, 2] = 7
+    assert mine.numpy()[1, 2] == 7 and values[1, 2] == 7
+    del values, there
+    gc.collect()
+    assert mine.numpy()[1, 2] == 7
+    assert torch.equal(torch.from_dlpack(s.arange(2).to(s.cpu(0))), torch.arange(2.0))  # from elsewhere a copy
+    for other in (torch.zeros(2, 3).T, torch.zeros(2, dtype=torch.float64), torch.zeros(2).numpy()[::-1]):
+        assert numpy.array_equal(s.from_dlpack(other).numpy(), other)
+
+
+def address(x):
+    return numpy.from_dlpack(x).__array_interface__["data"][0]
 
 
 def test_dlpack(s):
-    assert numpy.array_equal(numpy.from_dlpack(s.arange(2, 3)), [[0, 1, 2], [3, 4, 5]])
+    x = s.arange(2, 3)
+    assert numpy.array_equal(numpy.from_dlpack(x), [[0, 1, 2], [3, 4, 5]])
+    assert address(x) == address(x) and address(x[1]) == address(x) + 12
+    assert numpy.from_dlpack(s.full(3)).shape == ()
+    values = numpy.arange(4, dtype=numpy.float32)
+    y = s.from_dlpack(values)
+    y.assign(s.full(9, 4))
+    s.wait()
+    assert (values == 9).all()
+    fixed = numpy.frombuffer(bytes(8), numpy.float32)  # which may not be written
+    s.from_dlpack(fixed).assign(s.full(1, 2))
+    assert not fixed.any()
+
+
+def test_memory_of_others_is_let_go_of():
+    with ls.Session() as s:
+        values = numpy.ones(1000, numpy.float32)
+        seen = weakref.ref(values)
+        x = s.from_dlpack(values)
+        y = x.to(s.cpu(0)) + x.to(s.cpu(0))
+        del values, x
+        assert seen() is not None or y.numpy().sum() == 2000
+        assert (y.numpy() == 2).all()
+        s.wait()
+        assert seen() is None
+        values = numpy.ones(1000, numpy.float32)
+        seen = weakref.ref(values)
+        kept = s.from_dlpack(values)
+        del values
+    assert seen() is None  # with the session
+    with pytest.raises(ReferenceError, match="closed"):
+        kept.numpy()
+
+
+def test_memory_that_others_have_outlives_the_session():
+    with ls.Session() as s:
+        x = s.arange(100000)
+        there = numpy.from_dlpack(x)
+        alive = s._close
+    assert s.closed and alive.alive
+    with pytest.raises(ls.Error, match="closed"):
+        s.zeros(1)
+    with pytest.raises(ReferenceError, match="closed"):
+        x.numpy()
+    del s, x
+    gc.collect()
+    assert there[99999] == 99999
+    del there
+    gc.collect()
+    assert not alive.alive
 
 
 def test_rows_and_devices(s):

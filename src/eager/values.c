@@ -92,6 +92,23 @@ ls_tensor *ls_values(ls_session *session, const float *values, ls_shape shape)
     return tensor;
 }
 
+ls_tensor *ls_values_at(ls_session *session, float *values, ls_shape shape, void (*release)(void *user), void *user)
+{
+    LS_OWN_ENVIRONMENT;
+    if (session && (!values || !release))
+        ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_values_at: values or release is NULL");
+    ls_tensors *tensors = session && !ls_failed(session) ? ls_tensors_of(session) : NULL;
+    bool good = tensors && good_shape(&session->context, &shape, "ls_values_at");
+    ls_arrays *arrays = good ? ls_arrays_of(session, host) : NULL;
+    ls_array *array =
+        arrays ? ls_array_at(arrays, host, values, (size_t)ls_shape_numbers(&shape), release, user) : NULL;
+    if (array)
+        return ls_tensor_of_array(session, array, &shape);
+    if (release)
+        release(user);
+    return NULL;
+}
+
 static ls_tensor *draw(ls_session *session, const char *key, double scale, ls_shape shape, const char *function,
                        double (*next)(const ls_derived *from, uint64_t i))
 {
@@ -399,6 +416,22 @@ ls_status ls_read(ls_tensor *tensor, float *values, int64_t numbers)
         memcpy(values, array->data + offset, (size_t)numbers * sizeof *values);
     ls_array_drop(array);
     return ls_status_of(session);
+}
+
+float *ls_numbers(ls_tensor *tensor)
+{
+    LS_OWN_ENVIRONMENT;
+    ls_session *session = ls_value_session(tensor, "ls_numbers");
+    if (!session)
+        return NULL;
+    if (!ls_same_device(tensor->device, host)) {
+        ls_raise(&session->context, LS_BAD_ARGUMENT,
+                 "ls_numbers: the tensor is on %s; ls_to(tensor, ls_host()) brings it to the host",
+                 ls_device_str(session, tensor->device));
+        return NULL;
+    }
+    bool there = ls_realize(tensor, "ls_numbers") == LS_OK && ls_wait(session) == LS_OK;
+    return there ? ls_array_of(tensor)->data + tensor->offset : NULL;
 }
 
 double ls_item(ls_tensor *tensor)

@@ -47,6 +47,20 @@ static int class_of(size_t n)
     return size_class;
 }
 
+static ls_array *held_once(ls_array *array, ls_arrays *pool, ls_device device, size_t n)
+{
+    array->pool = pool;
+    array->device = device;
+    array->n = n;
+    array->written = (ls_mark){0, 0};
+    array->n_reads = 0;
+    array->version = 0;
+    atomic_init(&array->lost, false);
+    array->in_step = false;
+    atomic_init(&array->holders, 1);
+    return array;
+}
+
 ls_array *ls_array_new(ls_arrays *pool, ls_device device, size_t n)
 {
     int size_class = class_of(n);
@@ -65,17 +79,28 @@ ls_array *ls_array_new(ls_arrays *pool, ls_device device, size_t n)
         array->data = data;
         atomic_fetch_add(&pool->allocated, 1);
     }
-    array->pool = pool;
-    array->device = device;
     array->size_class = size_class;
-    array->n = n;
-    array->written = (ls_mark){0, 0};
-    array->n_reads = 0;
-    array->version = 0;
-    atomic_init(&array->lost, false);
-    array->in_step = false;
-    atomic_init(&array->holders, 1);
-    return array;
+    return held_once(array, pool, device, n);
+}
+
+ls_array *ls_array_at(ls_arrays *pool, ls_device device, float *data, size_t n, void (*release)(void *user), void *user)
+{
+    ls_array *array = ls_alloc(pool->context, 1, sizeof *array, "a tensor");
+    if (!array)
+        return NULL;
+    array->data = data;
+    array->release = release;
+    array->user = user;
+    return held_once(array, pool, device, n);
+}
+
+static void give_back(ls_array *array)
+{
+    void (*release)(void *user) = array->release;
+    void *user = array->user;
+    ls_release(array->pool->context, array->reads);
+    ls_release(array->pool->context, array);
+    release(user);
 }
 
 ls_array *ls_array_hold(ls_array *array)
@@ -88,6 +113,10 @@ void ls_array_drop(ls_array *array)
 {
     if (!array || atomic_fetch_sub(&array->holders, 1) != 1)
         return;
+    if (array->release) {
+        give_back(array);
+        return;
+    }
     ls_arrays *pool = array->pool;
     pthread_mutex_lock(&pool->lock);
     array->next_free = pool->free[array->size_class];

@@ -26,8 +26,10 @@ typedef struct ls_array {
     /* Known to the session's thread alone: */
     ls_mark written, *reads; /* one for each stream that read it since it was written */
     int n_reads, reads_capacity;
-    uint64_t version; /* changes handed in */
-    bool in_step;     /* a step of a network reads or writes it, which no mark tells */
+    uint64_t version;            /* changes handed in */
+    bool in_step;                /* a step of a network reads or writes it, which no mark tells */
+    void (*release)(void *user); /* of numbers that lie in a caller's memory; NULL: in the pool's */
+    void *user;
 } ls_array;
 
 /* Arrays of one memory that are free again, by size: a training loop takes all of its arrays from here and allocates
@@ -45,6 +47,9 @@ void ls_arrays_destroy(ls_arrays *pool); /* every array must be free */
 
 /* `n` floats of undefined content, held once. NULL with the context's error when memory runs out. */
 ls_array *ls_array_new(ls_arrays *pool, ls_device device, size_t n);
+/* The same over a caller's `n` floats at `data`; `release` is called, from any thread, once nobody holds them. */
+ls_array *ls_array_at(ls_arrays *pool, ls_device device, float *data, size_t n, void (*release)(void *user),
+                      void *user);
 ls_array *ls_array_hold(ls_array *array);
 
 void ls_array_drop(ls_array *array); /* from any thread; NULL is fine */
