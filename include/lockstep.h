@@ -85,13 +85,12 @@ typedef enum ls_algorithm { LS_CONV_AUTO = 0, LS_CONV_DIRECT } ls_algorithm;
 typedef enum ls_dtype { LS_F32 = 0, LS_TF32, LS_BF16 } ls_dtype;
 
 typedef struct ls_options {
-    uint64_t seed;  /* of everything random */
-    int shard;      /* images to a shard; 0: 64 */
-    int batch_norm; /* images whose BatchNorm statistics in training are one, some shards'; 0: a shard's; -1: a batch's
-                     */
-    ls_isa isa;     /* the widest instruction set to use: changes speed, never bits */
-    ls_algorithm conv;             /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
-    ls_dtype dtype;                /* other than LS_F32 for GPUs alone */
+    uint64_t seed;     /* of everything random */
+    int shard;         /* images to a shard; 0: 64 */
+    int batch_norm;    /* images that share BatchNorm's statistics in training; 0: a shard's; -1: a batch's */
+    ls_isa isa;        /* the widest instruction set to use: changes speed, never bits */
+    ls_algorithm conv; /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
+    ls_dtype dtype;    /* other than LS_F32 for GPUs alone */
     const ls_allocator *allocator; /* NULL: the C library's */
     ls_cluster *cluster;           /* the ranks to work with, one session at a time; NULL: this process alone */
     bool balance;   /* after nine steps a rank's shards go by its speed; all ranks alike, and the bits as they are */
@@ -437,9 +436,8 @@ double ls_module_accuracy(ls_module *net, const ls_data *data);
  * too. LS_NOT_FINITE names the first image with one that is NaN or infinity. */
 ls_status ls_module_predict(ls_module *net, const ls_data *data, float *logits, int classes);
 
-/* A stopwatch: laps of start and stop. */
-typedef struct ls_timer {
-    double total, since; /* seconds */
+typedef struct ls_timer { /* a stopwatch: laps of start and stop */
+    double total, since;  /* seconds */
     int laps;
 } ls_timer;
 void ls_timer_start(ls_timer *timer);

@@ -142,10 +142,11 @@ ls_module *ls_nn_fn(ls_session *session, ls_tensor *(*fn)(ls_tensor *)); /* ls_r
 /* Of a function with an argument: ls_nn_fn_with(s, ls_leaky_relu, 0.1). */
 ls_module *ls_nn_fn_with(ls_session *session, ls_tensor *(*fn)(ls_tensor *, double), double argument);
 
-/* A parameter of the block, made at the first call with this name, which names it as a file does. Of rank 1 it starts at
- * zero, else as ls_init says. Of a child of the block whose forward runs it is the child's own, so that both use one:
- * ls_module_parameter(ls_module_child(self, "enc"), "weight", shape), or by its path from here, "enc.weight". The shape
- * is that which it has there (LS_BAD_SHAPE), and a child that the forward calls must have it (LS_BAD_ARGUMENT). */
+/* A parameter of the block, made at the first call with this name, which names it as a file does. Of rank 1 it starts
+ * at zero, else as ls_init says. Of a child of the block whose forward runs it is the child's own, so that both use
+ * one: ls_module_parameter(ls_module_child(self, "enc"), "weight", shape), or by its path from here, "enc.weight". The
+ * shape is that which it has there (LS_BAD_SHAPE), and a child that the forward calls must have it (LS_BAD_ARGUMENT).
+ */
 ls_tensor *ls_module_parameter(ls_module *block, const char *name, ls_shape shape);
 
 /* ---- Operations -------------------------------------------------------------------------------------------------- */

@@ -26,10 +26,11 @@ ls_session *ls_operands(ls_tensor *const in[], int n, const char *function)
     if (in[0]->kind == LS_TENSOR_PARAMETER) {
         char shape[128];
         ls_shape_text(shape, sizeof shape, &in[0]->shape);
-        ls_raise(&session->context, LS_BAD_SHAPE,
-                 "%s: x must be (images, ...), not the parameter %s, %s; ls_matmul takes a weight as (inputs, outputs), "
-                 "ls_linear as (outputs, inputs)",
-                 function, in[0]->name, shape);
+        ls_raise(
+            &session->context, LS_BAD_SHAPE,
+            "%s: x must be (images, ...), not the parameter %s, %s; ls_matmul takes a weight as (inputs, outputs), "
+            "ls_linear as (outputs, inputs)",
+            function, in[0]->name, shape);
         return NULL;
     }
     for (int i = 1; i < n; i++)

@@ -26,8 +26,8 @@ typedef struct ls_view {
     int found;
     bool by_another; /* no module has named it yet but others than its own */
     float fill;      /* the start of what is not drawn */
-    bool drawn;  /* starts from the initialiser's distribution */
-    float bound; /* above 0: of a distribution of its own, uniform from -bound to bound */
+    bool drawn;      /* starts from the initialiser's distribution */
+    float bound;     /* above 0: of a distribution of its own, uniform from -bound to bound */
     size_t fan_in, fan_out;
 } ls_view;
 
