@@ -86,7 +86,7 @@ static void a_parameter_of_a_child(void **state)
 static ls_tensor *misspelt(ls_module *self, ls_tensor *x)
 {
     ls_tensor *h = ls_module_call(self, "encoder", x);
-    return ls_matmul(h, ls_module_parameter(self, "encoder.wight", LS_SHAPE(MIDDLE, FEATURES)));
+    return ls_matmul(h, ls_module_parameter(self, "encoder.weights", LS_SHAPE(MIDDLE, FEATURES)));
 }
 
 static ls_tensor *transposed(ls_module *self, ls_tensor *x)
@@ -124,7 +124,7 @@ static void wrong_parameters_of_a_child(void **state)
         const char *words;
     } wrong[] = {
         {misspelt, LS_BAD_ARGUMENT,
-         "ls_module_parameter: \"encoder\" has no parameter \"wight\"; it has \"weight\", \"bias\""},
+         "ls_module_parameter: \"encoder\" has no parameter \"weights\"; it has \"weight\", \"bias\""},
         {transposed, LS_BAD_SHAPE, "parameter encoder.weight: asked for as (6, 4), it has the shape (4, 6)"},
         {of_another, LS_BAD_ARGUMENT, "ls_module_parameter: \"weight\" is asked of a module of another network"},
         {transposes_it, LS_BAD_SHAPE,
