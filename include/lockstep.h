@@ -252,8 +252,7 @@ typedef struct ls_loader {
     bool shuffle;          /* a new order every epoch, drawn from the session's seed */
     int64_t limit;         /* the first `limit` images only; 0: all */
     ls_augment augment;
-    void (*told)(const char *line,
-                 void *user); /* of several faulty files in a "folder" the first 20, a line each; may be NULL */
+    void (*told)(const char *line, void *user); /* of faulty files in a "folder" the first 20, a line each; or NULL */
     void *user;
     double edge_target; /* what a crop shifts into targets with places (ls_data_set_targets), say an ignored label */
 } ls_loader;

@@ -353,7 +353,8 @@ ls_tensor *ls_mean(ls_tensor *x); /* the same, divided by how many numbers there
 /* An operation in plain C on plain arrays. A shard's images are `rows` rows, each of channels * height * width numbers
  * in C order; a parameter lies as it is saved. The functions run on several threads at once, each for a shard of its
  * own, so they must not write to what `user` points to. With equal arguments they must give equal bits: no random
- * numbers, no clock, no order that depends on threads. GPUs do not have them (LS_UNSUPPORTED). */
+ * numbers, no clock, no order that depends on threads. GPUs take `cuda_forward` and `cuda_backward` in their place, and
+ * without these refuse the operation by its name (LS_UNSUPPORTED). */
 enum { LS_CUSTOM_INPUTS = 3 };
 
 typedef struct ls_custom_call {
@@ -374,6 +375,14 @@ typedef void ls_custom_forward(const ls_custom_call *call, const float *const in
 typedef void ls_custom_backward(const ls_custom_call *call, const float *const in[], const float *out,
                                 const float *dout, float *const din[]);
 
+/* The same on a GPU: put the work into `stream`, a cudaStream_t of the current card, and return. Arrays are the card's
+ * memory, in float32, and as said above; so is what is zero. The stream may be recording a CUDA graph, which is then
+ * run at later steps without a call of these: no waiting, no memory had or given back, no work elsewhere, and nothing
+ * that depends on more than the arguments. False, where a launch failed, ends the run (LS_IO). */
+typedef bool ls_custom_launch(const ls_custom_call *call, const float *const in[], float *out, void *stream);
+typedef bool ls_custom_launch_backward(const ls_custom_call *call, const float *const in[], const float *out,
+                                       const float *dout, float *const din[], void *stream);
+
 typedef struct ls_custom {
     const char *name;       /* for messages */
     int inputs;             /* 1 to LS_CUSTOM_INPUTS */
@@ -382,17 +391,26 @@ typedef struct ls_custom {
     ls_custom_forward *forward;
     ls_custom_backward *backward; /* NULL: training through it is LS_UNSUPPORTED */
     void *user;                   /* must outlive the session */
+    /* In ONNX's operators of version 13, for ls_module_export_onnx; NULL: it is LS_UNSUPPORTED. A line, or what stands
+     * before a `;`, each: NAME = OPERATOR <ATTRIBUTE = VALUE, ...> (NAME, ...). x0, x1, ... are the inputs, of the
+     * shapes that they have here; the last line is the result. A value is 2, 0.5, "text" or [0, 2, 1]; a number is
+     * Constant <value_float = 0.5> (). So "a = Softplus (x0); b = Tanh (a); y = Mul (x0, b)" is Mish. */
+    const char *onnx;
+    ls_custom_launch *cuda_forward;           /* NULL: LS_UNSUPPORTED on GPUs */
+    ls_custom_launch_backward *cuda_backward; /* NULL: training through it is LS_UNSUPPORTED there */
 } ls_custom;
 
-/* Records it; `op` and its name are copied. An output whose height and width are 1 is (images, features). */
+/* Records it; `op` and its texts are copied. An output whose height and width are 1 is (images, features). */
 ls_tensor *ls_custom_op(const ls_custom *op, ls_tensor *const inputs[]);
 
 /* Checks that `backward` is the slope of `forward`, sign included: the largest difference between a directional
  * derivative by `backward` and by central differences, relative to the derivatives' size. 1e-4 and less is rounding, 1
  * a wrong formula. The inputs are random by the session's seed, none within 1/8 of zero; shapes[k] is input k's
- * channels, height and width, of a parameter {its numbers, 1, 1}. NaN after a failure: no backward (LS_UNSUPPORTED),
- * numbers that are not finite, a function that gives different bits for equal arguments (LS_BAD_ARGUMENT). Calls the
- * functions at once, on the caller's thread. */
+ * channels, height and width, of a parameter {its numbers, 1, 1}. Where there is a GPU the results of cuda_forward and
+ * cuda_backward on gpu(0) are compared with the others' too, relative to the largest number. NaN after a failure: no
+ * backward (LS_UNSUPPORTED), numbers that are not finite, a function that gives different bits for equal arguments, an
+ * `onnx` that cannot be read (LS_BAD_ARGUMENT; whether ONNX has the operators is not known here). Calls the functions
+ * at once, on the caller's thread. */
 double ls_custom_check(ls_session *session, const ls_custom *op, const int shapes[][3], int rows);
 
 /* ---- All parameters at once, other formats ----------------------------------------------------------------------- */
@@ -403,7 +421,7 @@ ls_status ls_module_apply(ls_module *net, void (*fn)(const ls_parameter_info *in
 
 /* Writes the network in inference mode, with its values, as an ONNX model (operators of version 13): from `input`, any
  * number of images as the network takes them, to `output`. Replaces `path` as a whole or not at all. LS_UNSUPPORTED for
- * an own operation, by name, and where the library was built without it. Waits. */
+ * an own operation without `onnx`, by name, and where the library was built without it. Waits. */
 ls_status ls_module_export_onnx(ls_module *net, const char *path);
 
 /* The share of right images over a function of explicit parameters: replica[d] are those on device d, and each batch is

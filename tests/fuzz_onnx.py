@@ -3,7 +3,7 @@
 
     PYTHON tests/fuzz_onnx.py PROGRAM [--seed N] [--count N] [--only K]
 
-Networks that have no model, as those with an own operation, are counted. More than a third of them is a failure.
+Networks that have no model are counted. More than a third of them is a failure.
 """
 import os
 import sys

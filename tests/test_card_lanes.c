@@ -285,7 +285,8 @@ static void run_row(const row *r, ls_op op, int shards, int images, int last)
     }
 }
 
-/* Plans for cards join no pool to a convolution, take statistics of each shard, and refuse the user's own functions. */
+/* Plans for cards join no pool to a convolution, take statistics of each shard, and the user's own functions are called
+ * elsewhere (cuda/own.c). */
 static int is_for_cores(ls_op op)
 {
     if (op == LS_OP_NORM_SUMS || op == LS_OP_NORM_APPLY || op == LS_OP_NORM_SLOPES || op == LS_OP_NORM_DATA)

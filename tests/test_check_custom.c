@@ -3,6 +3,7 @@
 
 #include <lockstep.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,6 +168,61 @@ static void misuse_is_refused(void **state)
     refused(&op, shapes, 6, LS_UNSUPPORTED, "ls_custom_check: square has no backward");
 }
 
+/* Lines for ONNX are read, whoever writes the model. */
+static void lines_for_onnx_are_read(void **state)
+{
+    (void)state;
+    static const char *const good[] = {
+        "y = Mul(x0,x1)", "\n a = Softplus (x0) ; b=Tanh(a)\n\ny = Mul (x0, b);\n",
+        "p.1 = Transpose <perm = [0, 2, -1]> (x0)\r\ny = Op<a=1,b = -0.5, c = \"linear\", d = [], e = 1e3>(p.1, x1)",
+        "half = Constant <value_float = 0.5> (); y = Mul (x0, half)"};
+    static const struct {
+        const char *text, *said;
+    } bad[] = {
+        {"", "line 1 of its onnx: there is no line"},
+        {"y Mul (x0)", "line 1 of its onnx: a line must be NAME = OPERATOR"},
+        {"y = (x0)", "line 1 of its onnx: an operator must follow ="},
+        {"y = Mul", "line 1 of its onnx: the operands must stand in (...)"},
+        {"y = Mul (x0", "line 1 of its onnx: the operands must end with )"},
+        {"y = Mul (x0, x2)", "line 1 of its onnx: an operand must be x0, x1, ... or the name of a line above"},
+        {"a = Tanh (x0)\n\ny = Mul (b)", "line 3 of its onnx: an operand must be x0"},
+        {"a = Tanh (x0); a = Tanh (x0)", "line 2 of its onnx: its name is that of an input or of a line above"},
+        {"x1 = Tanh (x0)", "line 1 of its onnx: its name is that of an input"},
+        {"y = Tanh (x0) x1", "line 1 of its onnx: something stands behind the operands"},
+        {"y = Tanh <a = > (x0)", "line 1 of its onnx: a value must be a finite number"},
+        {"y = Tanh <a = nan> (x0)", "line 1 of its onnx: a value must be a finite number"},
+        {"y = Tanh <a = 1e99> (x0)", "line 1 of its onnx: a value must be a finite number"},
+        {"y = Tanh <1 = 2> (x0)", "line 1 of its onnx: an attribute must have a name"},
+        {"y = Tanh <a 2> (x0)", "line 1 of its onnx: an attribute must be NAME = VALUE"},
+        {"y = Tanh <a = 2 (x0)", "line 1 of its onnx: the attributes must end with >"},
+        {"y = Tanh <a = [1, 2> (x0)", "line 1 of its onnx: a list must end with ]"},
+        {"y = Tanh <a = [1, 2.5]> (x0)", "line 1 of its onnx: a list has whole numbers alone"},
+        {"y = Tanh <a = [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]> (x0)", "a list has more than 16 numbers"},
+        {"y = Tanh <a = \"open> (x0)", "line 1 of its onnx: a text must end with"},
+        {"y = Tanh <a=1,b=1,c=1,d=1,e=1,f=1,g=1> (x0)", "an operator has at most 6 attributes"},
+        {"y = Sum (x0,x0,x0,x0,x0,x0,x0,x0,x0)", "an operator has at most 8 operands"},
+        {"y = Tanhxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx (x0)", "more than 63 letters"}};
+    fault none = NONE;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        ls_session *session = ls_open(NULL);
+        ls_custom op = squaring(&none);
+        op.onnx = good[i];
+        assert_true(ls_custom_check(session, &op, shapes, 6) < 1e-4);
+        assert_int_equal(ls_close(session), LS_OK);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ls_custom op = squaring(&none);
+        op.onnx = bad[i].text;
+        refused(&op, shapes, 6, LS_BAD_ARGUMENT, bad[i].said);
+    }
+    char many[33 * 16] = "";
+    for (int i = 0; i < 33; i++)
+        snprintf(many + strlen(many), sizeof many - strlen(many), "y%d=Tanh(x0);", i);
+    ls_custom op = squaring(&none);
+    op.onnx = many;
+    refused(&op, shapes, 6, LS_BAD_ARGUMENT, "line 33 of its onnx: there are at most 32 lines");
+}
+
 /* Memory that runs out at any point of it. */
 static long made, fail_at;
 
@@ -187,6 +243,7 @@ static void every_allocation_may_fail(void **state)
     (void)state;
     fault none = NONE;
     ls_custom op = squaring(&none);
+    op.onnx = "y = Mul (x0, x1)";
     for (fail_at = 1;; fail_at++) {
         made = 0;
         ls_session *session = ls_open(&(ls_options){.allocator = &(ls_allocator){allocate, release, NULL}});
@@ -206,6 +263,7 @@ int main(void)
         cmocka_unit_test(right_ones_pass_and_wrong_ones_show),
         cmocka_unit_test(what_is_not_a_slope_is_said),
         cmocka_unit_test(misuse_is_refused),
+        cmocka_unit_test(lines_for_onnx_are_read),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

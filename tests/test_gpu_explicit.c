@@ -410,7 +410,7 @@ static void doubled(const ls_custom_call *call, const float *const in[], float *
         out[i] = 2 * in[0][i];
 }
 
-/* The user's own operations are C functions for the host. */
+/* Without functions for cards. */
 static void own_operations_are_refused(void **state)
 {
     (void)state;

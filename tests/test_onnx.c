@@ -52,6 +52,41 @@ static ls_tensor *embedded(ls_module *self, ls_tensor *x)
     return ls_add(rows, ls_module_parameter(self, "places", LS_SHAPE(CHANNELS, CHANNELS)));
 }
 
+/* y = w * leaky(x) + 1/2, by features. */
+static void lean(const ls_custom_call *call, const float *const in[], float *out)
+{
+    const int n = call->out[0];
+    for (int i = 0; i < call->rows * n; i++)
+        out[i] = in[1][i % n] * (in[0][i] > 0 ? in[0][i] : 0.25f * in[0][i]) + 0.5f;
+}
+
+static ls_tensor *leant(ls_module *self, ls_tensor *x)
+{
+    static const ls_custom leaning = {.name = "lean",
+                                      .inputs = 2,
+                                      .parameters = 2,
+                                      .forward = lean,
+                                      .onnx = "a = LeakyRelu <alpha = 0.25> (x0)\n"
+                                              "b = Transpose <perm = [1, 0]> (a); c = Transpose <perm = [1, 0]> (b)\n"
+                                              "half = Constant <value_float = 0.5> ()\n"
+                                              "d = Mul (c, x1)\n"
+                                              "y = Add (d, half)\n"};
+    return ls_custom_op(&leaning, (ls_tensor *[]){x, ls_module_parameter(self, "lean", LS_SHAPE(FEATURES))});
+}
+
+/* Sequences come out as maps of one column. */
+static void doubled(const ls_custom_call *call, const float *const in[], float *out)
+{
+    for (int i = 0; i < call->rows * call->out[0] * call->out[1] * call->out[2]; i++)
+        out[i] = 2 * in[0][i];
+}
+
+static ls_tensor *twice(ls_tensor *x)
+{
+    static const ls_custom doubling = {.name = "twice", .inputs = 1, .forward = doubled, .onnx = "y = Add (x0, x0)"};
+    return ls_mean_over(ls_custom_op(&doubling, &x), 3);
+}
+
 /* 0 or 3 of each image. */
 static ls_tensor *lengths_of(ls_module *self, ls_tensor *x)
 {
@@ -106,7 +141,7 @@ static ls_tensor *shapes(ls_module *self, ls_tensor *x)
     rows = ls_concat_along((ls_tensor *[]){rows, embedded(self, x)}, 2, 1);
     rows = ls_add(rows, ls_batch_matmul(ls_tanh(ls_batch_matmul(rows, ls_transpose(rows, 1, 2))), rows));
     ls_tensor *lengths = lengths_of(self, x);
-    ls_tensor *all[] = {ls_flatten(rows), ls_flatten(ls_max_each(rows)), ls_max_over(rows, 1),
+    ls_tensor *all[] = {ls_flatten(twice(rows)), ls_flatten(ls_max_each(rows)), ls_max_over(rows, 1),
                         states(self, lengths, rows), ls_flatten(attended(self, rows, lengths))};
     return ls_concat_along(all, 5, 1);
 }
@@ -118,7 +153,7 @@ static ls_tensor *everything(ls_module *self, ls_tensor *x)
     ls_tensor *w = ls_module_parameter(self, "output", LS_SHAPE(FEATURES, FEATURES));
     ls_tensor *b = ls_module_parameter(self, "b", LS_SHAPE(FEATURES));
     ls_tensor *h = ls_module_call(self, "features", ls_add(ls_matmul(flat, w), b));
-    h = ls_linear(h, w, b); /* the same parameters again, the weight the other way round */
+    h = leant(self, ls_linear(h, w, b)); /* the same parameters again, the weight the other way round */
     h = ls_matmul(h, ls_named(ls_values(ls_session_of(self), turning, LS_SHAPE(FEATURES, FEATURES)), "turning"));
     ls_tensor *error = ls_mse(h, ls_softmax(h));
     ls_tensor *each[] = {h, ls_flatten(error), ls_flatten(ls_sum_each(y)), ls_flatten(ls_mean_each(ls_sum_each(x))),
@@ -227,7 +262,7 @@ static void an_own_operation_is_refused_by_name(void **state)
     assert_caught(s, LS_SHAPE_UNKNOWN, "ls_module_export_onnx: ");
     ls_module_infer(net, ls_zeros(s, LS_SHAPE(1, 4)));
     ls_module_export_onnx(net, test_path("kept.onnx"));
-    assert_caught(s, LS_UNSUPPORTED, "the own operation swish at \"1\" has no operator in ONNX");
+    assert_caught(s, LS_UNSUPPORTED, "the own operation swish at \"1\" has no operator in ONNX; ls_custom.onnx");
     size_t n;
     unsigned char *file = test_read_file("kept.onnx", &n);
     assert_int_equal(n, 6);
@@ -237,6 +272,28 @@ static void an_own_operation_is_refused_by_name(void **state)
     ls_module_export_onnx(net, NULL);
     assert_caught(s, LS_BAD_ARGUMENT, "ls_module_export_onnx: path is NULL");
     assert_int_equal(ls_module_export_onnx(NULL, "x"), LS_BAD_ARGUMENT);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static ls_tensor *with_wrong_lines(ls_module *self, ls_tensor *x)
+{
+    static const ls_custom own = {
+        .name = "swish", .inputs = 1, .forward = same, .onnx = "a = Sigmoid (x0)\ny = Mul (x0, b)"};
+    (void)self;
+    return ls_custom_op(&own, &x);
+}
+
+static void lines_that_cannot_be_read_are_refused(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_block(s, with_wrong_lines, NULL)));
+    assert_int_equal(ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL), LS_OK);
+    ls_module_infer(net, ls_zeros(s, LS_SHAPE(1, 4)));
+    ls_module_export_onnx(net, test_path("kept.onnx"));
+    assert_caught(s, LS_BAD_ARGUMENT,
+                  "the own operation swish at \"0\": line 2 of its onnx: an operand must be x0, x1, ... or the name");
+    assert_int_equal(test_files_in_folder(), 0);
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -460,7 +517,7 @@ static void every_operation(void **state)
     assert_string_equal(model->graph->output[0]->name, "output_");
     check_shape(model->graph->output[0], "batch", 2, (int64_t[]){0, CLASSES});
     assert_int_equal(count(model->graph, "Gemm"), 4);
-    assert_int_equal(count(model->graph, "ReduceSum"), 5);
+    assert_int_equal(count(model->graph, "ReduceSum"), 6);
     check_ints(node_of_layer(model->graph, "/MaxPool_"), "pads", 4, 1);
     assert_int_equal(count(model->graph, "LSTM"), 3);
     assert_int_equal(count(model->graph, "GRU"), 2);
@@ -471,6 +528,8 @@ static void every_operation(void **state)
     assert_int_equal(back->n_input, 5);
     assert_int_equal(node_of_layer(model->graph, "/bare/LSTM_")->n_input, 4);
     assert_null(attribute(node_of_layer(model->graph, "/bare/LSTM_"), "direction"));
+    assert_true(attribute(node_of_layer(model->graph, "/LeakyRelu_"), "alpha")->f == 0.25f);
+    assert_int_equal(count(model->graph, "Constant"), 1);
     const Ls__NodeProto *depthwise = node_of_layer(model->graph, "/depthwise/Conv_");
     assert_int_equal(attribute(depthwise, "group")->i, 11);
     assert_null(attribute(depthwise, "dilations"));
@@ -588,6 +647,7 @@ int main(int argc, char **argv)
         IN_FOLDER(every_operation),
         IN_FOLDER(edges_of_shapes),
         IN_FOLDER(an_own_operation_is_refused_by_name),
+        IN_FOLDER(lines_that_cannot_be_read_are_refused),
         IN_FOLDER(a_folder_that_is_not_there),
         IN_FOLDER(every_allocation_may_fail),
 #else

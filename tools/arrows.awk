@@ -13,7 +13,7 @@ BEGIN {
     for (i = 1; i <= n; i++)
         shows[names[i]] = 1
     own("intrin\\.h$|^arm_(neon|sve|acle)\\.h$", "^src/device/cpu/lanes/lanes\\.h$", "SIMD intrinsics outside lanes.h")
-    own("^(cuda|cudnn|cublas).*\\.h$|^(nvrtc|nccl)\\.h$", "^src/device/cuda/|^src/comm/nccl|^tests/emulated/",
+    own("^(cuda|cudnn|cublas).*\\.h$|^(nvrtc|nccl)\\.h$", "^src/device/cuda/|^src/comm/nccl|^tests/(emulated/|own_kernels)",
         "CUDA header outside device/cuda and comm/nccl")
     own("^mpi\\.h$", "^include/lockstep_mpi\\.h$", "mpi.h outside lockstep_mpi.h")
     own("^lockstep_mpi\\.h$", "^src/cluster/mpi/|^(examples|tests|bench)/",

@@ -1,6 +1,7 @@
 """Operations of one's own, in NumPy."""
 from __future__ import annotations
 
+import ctypes
 import weakref
 from typing import Callable, Iterable, Optional, Sequence
 
@@ -24,8 +25,17 @@ def _image(dims):
     return tuple(dims) if dims[1] != 1 or dims[2] != 1 else (dims[0],)
 
 
+def _function(kind, function):
+    """A C function as the library takes it: of cffi, of ctypes, or its address."""
+    if function is None:
+        return ffi.NULL
+    if isinstance(function, (ffi.CData, int)):
+        return ffi.cast(kind, function)
+    return ffi.cast(kind, ctypes.cast(function, ctypes.c_void_p).value)
+
+
 class Operation:
-    """An operation in NumPy, forward and backward, which trains like the library's own on CPUs; GPUs do not have it (UNSUPPORTED).
+    """An operation in NumPy, forward and backward, which trains like the library's own on CPUs.
 
         cube = ls.Operation(lambda x: x ** 3, lambda inputs, y, dy: [3 * inputs[0] ** 2 * dy])
         y = cube(x)
@@ -33,13 +43,17 @@ class Operation:
     forward(*inputs): the result, of arrays (rows, channels, height, width) or (rows, features), and of parameters (n); not to be changed.
     backward(inputs, y, dy): for each input the gradient, or None; that of a parameter is the sum over the rows. parameters: the numbers of
     those inputs that are parameters; never 0. shape(*sizes): of one image of the result from those of the inputs, where it is not that of
-    the first. At most 3 inputs.
+    the first. At most 3 inputs. onnx: what Module.export_onnx writes for it, in ONNX's operators, such as "a = Sigmoid (x0); y = Mul (x0,
+    a)"; see ls_custom in lockstep_nn.h. cuda_forward, cuda_backward: C functions of a library of yours that launch kernels on a GPU
+    (ls_custom_launch and ls_custom_launch_backward there), by ctypes or cffi, or their addresses. What is None is UNSUPPORTED there.
 
     The functions get a shard's rows each time, on any thread; equal arguments must give equal bits, and nothing of the session may be
     called. What they raise comes out of a later call."""
 
     def __init__(self, forward: Callable, backward: Optional[Callable] = None, *, shape: Optional[Callable] = None,
-                 parameters: Iterable[int] = (), name: Optional[str] = None):
+                 parameters: Iterable[int] = (), name: Optional[str] = None, onnx: Optional[str] = None, cuda_forward=None,
+                 cuda_backward=None):
+        self.onnx, self.cuda_forward, self.cuda_backward = onnx, cuda_forward, cuda_backward
         self.forward, self.backward, self.shape = forward, backward, shape
         self.parameters = frozenset(parameters)
         self.name = name or getattr(forward, "__name__", "an operation")
@@ -53,8 +67,8 @@ class Operation:
 
     def check(self, session, shapes: Sequence[Sequence[int]], rows: int = 4) -> float:
         """How far backward is from the slope of forward: 1e-4 and less is rounding, 1 a wrong formula. shapes: one for each input, of
-        (channels, height, width), (features) or (n). Raises Error: UNSUPPORTED without backward, BAD_ARGUMENT of different bits for equal
-        arguments."""
+        (channels, height, width), (features) or (n). Where there is a GPU cuda_forward and cuda_backward are compared too. Raises Error:
+        UNSUPPORTED without backward, BAD_ARGUMENT of different bits for equal arguments, and of an onnx that cannot be read."""
         sizes = ffi.new("int[][3]", [(list(one) + [1, 1])[:3] for one in shapes])
         return session.call(lib.ls_custom_check, session._handle, self._c(session, len(shapes)), sizes, rows)
 
@@ -68,8 +82,12 @@ class Operation:
             c.forward = lib.py_operation
             c.shape = ffi.NULL if self.shape is None else lib.py_operation_shape
             c.backward = ffi.NULL if self.backward is None else lib.py_operation_backward
+            onnx = ffi.NULL if self.onnx is None else ffi.new("char[]", self.onnx.encode())
+            c.onnx = onnx
+            c.cuda_forward = _function("ls_custom_launch *", self.cuda_forward)
+            c.cuda_backward = _function("ls_custom_launch_backward *", self.cuda_backward)
             made = session._operations[self, n] = c
-            session._shared.kept.append((user, name))
+            session._shared.kept.append((user, name, onnx))
         return made
 
     # ---- Called by the library ----

@@ -1,4 +1,6 @@
 """Operations of one's own in NumPy: values, gradients, training, and what they raise."""
+import ctypes
+
 import numpy
 import pytest
 
@@ -40,6 +42,24 @@ def test_training_has_the_bits_of_the_librarys_own():
             ls.fit(net.initialize(s.devices(devices), init="he"), data, data, epochs=2, lr=0.1)
             prints.append(net.fingerprint())
     assert prints[0] == prints[1] == prints[2]
+
+
+def test_forms_for_others(s, tmp_path):
+    never = ctypes.CFUNCTYPE(ctypes.c_bool)(lambda: False)  # no card calls it here
+    for function in (never, ctypes.cast(never, ctypes.c_void_p).value, None):
+        swish = ls.Operation(lambda x: x / (1 + numpy.exp(-x)), name="swish", onnx="a = Sigmoid (x0); y = Mul (x0, a)", cuda_forward=function)
+        assert numpy.allclose(swish(s.full(1, 2, 3).to(s.cpu(0))).numpy(), 0.7310586)
+    net = ls.nn.Sequential(ls.nn.Linear(4), swish).initialize("cpu:0", session=s)
+    net.infer(numpy.zeros((1, 3)))
+    net.export_onnx(tmp_path / "swish.onnx")
+    assert b"Sigmoid" in (tmp_path / "swish.onnx").read_bytes()
+    unsaid = ls.nn.Sequential(ls.Operation(lambda x: x, name="unsaid")).initialize("cpu:0", session=s)
+    unsaid.infer(numpy.zeros((1, 3)))
+    with pytest.raises(ls.Error, match="unsaid .* has no operator in ONNX") as failure:
+        unsaid.export_onnx(tmp_path / "unsaid.onnx")
+    assert failure.value.status == "UNSUPPORTED"
+    with pytest.raises(ls.Error, match="line 2 of its onnx"):
+        ls.Operation(lambda x: 2 * x, lambda inputs, y, dy: [2 * dy], onnx="a = Add (x0, x0)\ny = Mul (b, b)").check(s, [(3,)])
 
 
 def test_what_they_raise_arrives(s):

@@ -5,6 +5,7 @@
 #include "base/environment.h"
 #include "base/random.h"
 #include "graph/record.h"
+#include "io/onnx_text.h"
 
 /* Steps and inputs are multiples of 1/1024, so that x + h and x - h are exact. Inputs keep further from zero than a
  * step reaches: that is where operations have their kinks. */
@@ -181,11 +182,78 @@ static bool repeats(checking *c)
     return !restless;
 }
 
+/* ---- The forms for others ---- */
+
+/* Whether its lines for ONNX can be read. */
+static bool onnx_reads(const checking *c)
+{
+    ls_context *context = &c->session->context;
+    ls_onnx_steps *steps = c->op->onnx ? ls_alloc(context, 1, sizeof *steps, "a check of an own operation") : NULL;
+    int line = 0;
+    const char *wrong = steps ? ls_onnx_read_text(c->op->onnx, c->op->inputs, steps, &line) : NULL;
+    if (wrong)
+        ls_raise(context, LS_BAD_ARGUMENT, "ls_custom_check: %s: line %d of its onnx: %s", c->op->name, line, wrong);
+    ls_release(context, steps);
+    return ls_context_status(context) == LS_OK;
+}
+
+/* How far the tensor's numbers, which go to `read`, are from what they should be, relative to the largest of those. */
+static double off(ls_tensor *tensor, const float *wanted, float *read, size_t n)
+{
+    double largest = 0, difference = 0;
+    if (ls_read(tensor, read, (int64_t)n) != LS_OK)
+        return NAN;
+    for (size_t i = 0; i < n; i++) {
+        largest = fmax(largest, fabs((double)wanted[i]));
+        difference = isfinite(read[i]) ? fmax(difference, fabs((double)read[i] - (double)wanted[i])) : INFINITY;
+    }
+    return difference > 0 ? difference / largest : 0;
+}
+
+static ls_shape shape_of(const int sizes[3], bool parameter, int rows)
+{
+    return parameter                        ? LS_SHAPE(sizes[0])
+           : sizes[1] == 1 && sizes[2] == 1 ? LS_SHAPE(rows, sizes[0])
+                                            : LS_SHAPE(rows, sizes[0], sizes[1], sizes[2]);
+}
+
+static double error_there(checking *c)
+{
+    ls_session *s = c->session;
+    const ls_custom *op = c->op;
+    ls_tensor *in[LS_CUSTOM_INPUTS] = {NULL};
+    for (int k = 0; k < op->inputs; k++) {
+        const ls_shape shape = shape_of(c->call.in[k], op->parameters >> k & 1, c->call.rows);
+        in[k] = ls_clone(ls_values(s, c->in[k], shape), ls_gpu(0));
+        if (op->cuda_backward)
+            ls_track(in[k]);
+    }
+    ls_tensor *y = ls_custom_op(op, in);
+    double error = off(y, c->out, c->shifted, c->n_out);
+    if (!op->cuda_backward || !y)
+        return error;
+    ls_backward_from(y, ls_clone(ls_values(s, c->dout, shape_of(c->call.out, false, c->call.rows)), ls_gpu(0)));
+    for (int k = 0; k < op->inputs; k++)
+        error = fmax(error, off(ls_grad(in[k]), c->din[k], c->again[k], c->n[k]));
+    return error;
+}
+
+/* How far the functions for cards are from those for cores, on the first card; 0 where there is none. */
+static double error_on_card(checking *c)
+{
+    if (!c->op->cuda_forward || ls_device_count(c->session, LS_CUDA) < 1)
+        return 0;
+    const int scope = ls_enter(c->session);
+    const double error = error_there(c);
+    ls_leave(c->session, scope);
+    return ls_failed(c->session) ? NAN : error;
+}
+
 static double check(checking *c)
 {
     ls_context *context = &c->session->context;
     const ls_custom *op = c->op;
-    if (!repeats(c))
+    if (!onnx_reads(c) || !repeats(c))
         return NAN;
     double largest = 0;
     for (int k = 0; k < op->inputs; k++) {
@@ -197,7 +265,8 @@ static double check(checking *c)
         }
         largest = fmax(largest, error);
     }
-    return largest;
+    const double there = error_on_card(c);
+    return isnan(there) ? NAN : fmax(largest, there);
 }
 
 double ls_custom_check(ls_session *session, const ls_custom *op, const int shapes[][3], int rows)

@@ -281,6 +281,15 @@ static ls_status find_meetings(ls_plan *plan, const ls_graph *graph)
     return LS_OK;
 }
 
+/* The user's own operation without its function for cards, on one. */
+static bool lacks_own(const ls_backend *backend, const ls_attributes *how)
+{
+    if (!backend->launches)
+        return false;
+    return (how->op == LS_OP_CUSTOM && !how->custom->cuda_forward) ||
+           (how->op == LS_OP_CUSTOM_BACKWARD && !how->custom->cuda_backward);
+}
+
 static ls_status build(ls_plan *plan, const ls_graph *graph)
 {
     ls_context *context = plan->context;
@@ -318,6 +327,11 @@ static ls_status build(ls_plan *plan, const ls_graph *graph)
             else if (!step->kernel)
                 status = ls_raise(context, LS_UNSUPPORTED, "%s: there is no %s on %s", node->layer,
                                   ls_op_name(node->attributes.op), plan->backend->name);
+            else if (lacks_own(plan->backend, &node->attributes))
+                status = ls_raise(context, LS_UNSUPPORTED, "%s: the own operation %s has no %s, which %s needs",
+                                  node->layer, node->attributes.custom->name,
+                                  node->attributes.op == LS_OP_CUSTOM ? "cuda_forward" : "cuda_backward",
+                                  plan->backend->name);
         }
         find_whole(plan, graph->flat);
         measure_scratch(plan);

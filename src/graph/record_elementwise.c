@@ -255,17 +255,19 @@ typedef struct kept_custom {
 /* A copy that lives as long as the session; the same one for an operation that was met before. */
 static const ls_custom *keep(ls_session *session, const ls_custom *op)
 {
-    const char *name = ls_intern(session, op->name);
+    const char *name = ls_intern(session, op->name), *onnx = op->onnx ? ls_intern(session, op->onnx) : NULL;
     for (kept_custom *k = session->customs; k; k = k->next)
         if (k->op.name == name && k->op.inputs == op->inputs && k->op.parameters == op->parameters &&
             k->op.shape == op->shape && k->op.forward == op->forward && k->op.backward == op->backward &&
-            k->op.user == op->user)
+            k->op.user == op->user && k->op.onnx == onnx && k->op.cuda_forward == op->cuda_forward &&
+            k->op.cuda_backward == op->cuda_backward)
             return &k->op;
     kept_custom *copy = ls_session_alloc(session, 1, sizeof *copy, "an own operation");
     if (!copy)
         return NULL;
     *copy = (kept_custom){session->customs, *op};
     copy->op.name = name;
+    copy->op.onnx = onnx;
     session->customs = copy;
     return &copy->op;
 }

@@ -5,6 +5,7 @@
 #include "io/onnx_operation.h"
 #include "io/onnx_recurrent.h"
 #include "io/onnx_shapes.h"
+#include "io/onnx_text.h"
 
 /* Operators that are the operation, and need to be told nothing. */
 static const char *operator_of(ls_op op)
@@ -273,11 +274,59 @@ static ls_onnx_node *batch_norm(ls_onnx_graph *graph, const ls_tensor *t, char *
     return node;
 }
 
+static void set(ls_onnx_graph *graph, ls_onnx_node *node, const ls_onnx_setting *s)
+{
+    switch (s->kind) {
+    case LS_ONNX_INT:
+        ls_onnx_int(graph, node, s->name, s->ints[0]);
+        break;
+    case LS_ONNX_FLOAT:
+        ls_onnx_float(graph, node, s->name, s->number);
+        break;
+    case LS_ONNX_TEXT:
+        ls_onnx_string(graph, node, s->name, s->text);
+        break;
+    case LS_ONNX_INTS:
+        ls_onnx_ints(graph, node, s->name, s->ints, s->n_ints);
+        break;
+    }
+}
+
+/* The lines of an operation of one's own; what they make gets the shape that it has here. */
+static ls_onnx_node *own_operation(ls_onnx_graph *graph, const ls_tensor *t, char *const in[])
+{
+    const ls_custom *own = t->computed.attributes.custom;
+    ls_onnx_steps *steps = ls_onnx_room(graph, sizeof *steps); /* names in it are the graph's */
+    int line;
+    if (!steps)
+        return NULL;
+    const char *wrong = ls_onnx_read_text(own->onnx, own->inputs, steps, &line);
+    if (wrong) {
+        ls_raise(graph->context, LS_BAD_ARGUMENT, "the own operation %s at \"%s\": line %d of its onnx: %s", own->name,
+                 t->computed.layer, line, wrong);
+        return NULL;
+    }
+    char *results[LS_ONNX_MOST_STEPS];
+    ls_onnx_node *node = NULL;
+    for (int k = 0; k < steps->n; k++) {
+        const ls_onnx_step *step = &steps->at[k];
+        char *operands[LS_ONNX_MOST_OPERANDS];
+        for (int i = 0; i < step->n_in; i++)
+            operands[i] = step->in[i] < own->inputs ? in[step->in[i]] : results[step->in[i] - own->inputs];
+        node = ls_onnx_add(graph, t->computed.layer, step->op_type, operands, step->n_in);
+        for (int i = 0; i < step->n_settings; i++)
+            set(graph, node, &step->settings[i]);
+        results[k] = ls_onnx_output(node);
+    }
+    return ls_same_shape(&t->shape, &t->in[0]->shape) ? node : view(graph, t, &results[steps->n - 1]);
+}
+
 static ls_onnx_node *refuse(ls_onnx_graph *graph, const ls_tensor *t)
 {
     const ls_custom *own = t->computed.attributes.op == LS_OP_CUSTOM ? t->computed.attributes.custom : NULL;
-    ls_raise(graph->context, LS_UNSUPPORTED, "%s%s at \"%s\" has no operator in ONNX", own ? "the own operation " : "",
-             own ? own->name : ls_op_name(t->computed.attributes.op), t->computed.layer);
+    ls_raise(graph->context, LS_UNSUPPORTED, "%s%s at \"%s\" has no operator in ONNX%s",
+             own ? "the own operation " : "", own ? own->name : ls_op_name(t->computed.attributes.op),
+             t->computed.layer, own ? "; ls_custom.onnx says which it is" : "");
     return NULL;
 }
 
@@ -350,6 +399,8 @@ ls_onnx_node *ls_onnx_operation(ls_onnx_graph *graph, const ls_tensor *t, char *
         return squared_error(graph, t, in);
     case LS_OP_COUNT:
         return view(graph, t, in);
+    case LS_OP_CUSTOM:
+        return t->computed.attributes.custom->onnx ? own_operation(graph, t, in) : refuse(graph, t);
     default:
         break;
     }

@@ -144,7 +144,12 @@ static void soften_backward(const ls_custom_call *call, const float *const in[],
 }
 
 static const ls_custom softening = {
-    .name = "soften", .inputs = 2, .parameters = 2, .forward = soften, .backward = soften_backward};
+    .name = "soften",
+    .inputs = 2,
+    .parameters = 2,
+    .forward = soften,
+    .backward = soften_backward,
+    .onnx = "a = Abs (x0); one = Constant <value_float = 1.0> (); b = Add (a, one); c = Div (x0, b); y = Mul (c, x1)"};
 
 static bool draw_own(recipe *r, step *p)
 {

@@ -524,6 +524,24 @@ static void rows(const ls_op_call *call)
                     shape_of(call, &call->in[0]));
 }
 
+/* ---- The user's own ---- */
+
+static void from_activation(const ls_op_call *call, const ls_operand *x, float *rows)
+{
+    ls_cuda_to_rows(card_of(call)->stream, half_of(call), rows, x->data, shape_of(call, x));
+}
+
+static void to_activation(const ls_op_call *call, const float *rows, const ls_operand *x)
+{
+    ls_cuda_from_rows(card_of(call)->stream, half_of(call), x->data, rows, shape_of(call, x));
+}
+
+static void own(const ls_op_call *call)
+{
+    static const ls_card_rows rows = {from_activation, to_activation};
+    ls_card_own(call, &rows);
+}
+
 /* ---- The tables ---- */
 
 static size_t scratch_of(const ls_op_call *call, size_t number)
@@ -540,6 +558,9 @@ static size_t scratch_of(const ls_op_call *call, size_t number)
         return ls_cuda_norm_scratch(shape_of(call, &call->in[1]));
     case LS_OP_INPUT:
         return ls_cuda_numbers(shape_of(call, &call->out[0])) * sizeof(float);
+    case LS_OP_CUSTOM:
+    case LS_OP_CUSTOM_BACKWARD:
+        return ls_card_own_scratch(call);
     default:
         return 0;
     }
@@ -580,6 +601,7 @@ static size_t read_as(ls_op op, int k)
 /* What both have. */
 #define TABLE                                                                                                          \
     .group = 1, .place = LS_CUDA_ALIGNMENT / sizeof(float), .reorders = 1, .shifts = 1, .accumulates = 1,              \
+    .launches = 1,                                                                                                     \
     .kernel = {[LS_OP_IMAGES] = images,                                                                                \
                [LS_OP_CONV] = conv,                                                                                    \
                [LS_OP_CONV_DATA] = conv_data,                                                                          \
@@ -647,6 +669,8 @@ static size_t read_as(ls_op op, int k)
                [LS_OP_SUM_BACKWARD] = sum_each_backward,                                                               \
                [LS_OP_SQUARED_ERROR] = sum_each,                                                                       \
                [LS_OP_SQUARED_ERROR_BACKWARD] = sum_each_backward,                                                     \
+               [LS_OP_CUSTOM] = own,                                                                                   \
+               [LS_OP_CUSTOM_BACKWARD] = own,                                                                          \
                [LS_OP_RESHAPE] = reshape}
 
 const char *ls_card_overriding(ls_dtype dtype)

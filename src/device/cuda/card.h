@@ -182,6 +182,15 @@ static inline size_t ls_card_number_bytes(const ls_card *card)
     return ls_card_half(card) ? 2 : 4;
 }
 
+/* ---- own.c: the user's own operations ---- */
+/* Between an activation and rows of floats, in the card's stream. */
+typedef struct ls_card_rows {
+    void (*from)(const ls_op_call *call, const ls_operand *x, float *rows);
+    void (*to)(const ls_op_call *call, const float *rows, const ls_operand *x);
+} ls_card_rows;
+void ls_card_own(const ls_op_call *call, const ls_card_rows *rows);
+size_t ls_card_own_scratch(const ls_op_call *call);
+
 /* ---- link.c ---- */
 bool ls_card_connect(ls_executor *executor, const ls_links *links, const ls_link_name *name, int rank, int ranks,
                      char *why, size_t why_size);

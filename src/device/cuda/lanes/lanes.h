@@ -58,6 +58,8 @@ typedef void ls_cuda_operation(const ls_op_call *call, const ls_cuda_shards *sha
 
 /* ---- samples.cu ---- */
 ls_cuda_operation ls_cuda_lanes_images, ls_cuda_lanes_input, ls_cuda_lanes_rows, ls_cuda_lanes_ones;
+/* INPUT of rows that are on the card. */
+void ls_cuda_lanes_from_rows(const ls_operand *x, const float *rows, const ls_cuda_shards *shards, cudaStream_t stream);
 /* ---- pointwise.cu ---- */
 ls_cuda_operation ls_cuda_lanes_each; /* ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, RELU, and gradients from outputs */
 ls_cuda_operation ls_cuda_lanes_add_bias, ls_cuda_lanes_add_scaled, ls_cuda_lanes_dropout, ls_cuda_lanes_reshape;

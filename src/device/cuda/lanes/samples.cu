@@ -98,17 +98,23 @@ void ls_cuda_lanes_images(const ls_op_call *call, const ls_cuda_shards *shards, 
                                                                            s->changes, n, *shards);
 }
 
+void ls_cuda_lanes_from_rows(const ls_operand *x, const float *rows, const ls_cuda_shards *shards, cudaStream_t stream)
+{
+    const ls_map map = ls_map_of(x);
+    const size_t n = all_of(map, shards);
+    from_rows<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(map.data, rows, map.c * ls_map_places(map), n,
+                                                                 *shards);
+}
+
 /* The rows stay where they are until the run is finished: on the host, or on the card. What goes wrong here is found
  * with the kernels' failures. */
 void ls_cuda_lanes_input(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
     const ls_map x = ls_map_of(&call->out[0]);
-    const size_t n = all_of(x, shards), numbers = x.c * ls_map_places(x);
     const size_t images = (size_t)(shards->shards - 1) * shards->images + shards->last;
-    cudaMemcpyAsync(call->scratch, call->samples->rows[call->attributes->input], images * numbers * sizeof(float),
-                    cudaMemcpyDefault, stream);
-    from_rows<<<ls_card_blocks(n), LS_CARD_THREADS, 0, stream>>>(x.data, (const float *)call->scratch, numbers, n,
-                                                                 *shards);
+    cudaMemcpyAsync(call->scratch, call->samples->rows[call->attributes->input],
+                    images * x.c * ls_map_places(x) * sizeof(float), cudaMemcpyDefault, stream);
+    ls_cuda_lanes_from_rows(&call->out[0], (const float *)call->scratch, shards, stream);
 }
 
 void ls_cuda_lanes_rows(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
