@@ -3,7 +3,7 @@
 
     PYTHON tests/fuzz_onnx.py PROGRAM [--seed N] [--count N] [--only K]
 
-Networks that have no model are counted. More than a third of them is a failure.
+A network without a model is a failure, as every operation has one.
 """
 import os
 import sys
@@ -14,7 +14,7 @@ import numpy as np  # noqa: E402
 import onnxruntime  # noqa: E402
 from written import networks  # noqa: E402
 
-MOST_OFF, MOST_WITHOUT = 1e-4, 1 / 3
+MOST_OFF = 1e-4
 
 
 def array(shape_and_bytes):
@@ -52,7 +52,7 @@ def main(program, settings):
         else:
             worst = max(worst, this)
     print(f"{count} networks in onnxruntime: {wrong} wrong, {without} without a model, the others off by at most {worst:.1e}")
-    return 1 if wrong or not count or without > MOST_WITHOUT * count else 0
+    return 1 if wrong or without or not count else 0
 
 
 if __name__ == "__main__":

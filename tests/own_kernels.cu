@@ -89,7 +89,7 @@ bool own_kernel_backward(const ls_custom_call *call, const float *const in[], co
     enter(stream);
     if (din[0])
         slopes_of_x<<<blocks_for(s.rows * s.channels * s.places), THREADS, 0, (cudaStream_t)stream>>>(din[0], in[0],
-                                                                                                     in[1], dout, s);
+                                                                                                      in[1], dout, s);
     if (din[1])
         slope_of_w<<<blocks_for(s.channels), THREADS, 0, (cudaStream_t)stream>>>(din[1], in[0], dout, s);
     return leave(stream);

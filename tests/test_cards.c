@@ -267,7 +267,7 @@ static void what_a_card_lacks_is_refused(void **state)
     assert_non_null(graph);
     assert_null(ls_plan_new(graph, 16));
     ls_graph_free(graph);
-    assert_caught(s, LS_UNSUPPORTED, "own: the own operation twice has no cuda_forward, which cuda f32 needs");
+    assert_caught(s, LS_UNSUPPORTED, "the own operation twice at \"own\" has no cuda_forward, which cuda f32 needs");
     assert_int_equal(ls_close(s), LS_OK);
 }
 

@@ -215,12 +215,9 @@ int main(void)
     if (ls_card_count(why, sizeof why) == 0)
         return test_none_run("%s", why);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cores_and_cards_have_the_same_bits),
-        cmocka_unit_test(other_dtypes_come_close),
-        cmocka_unit_test(explicit_tensors_have_a_cores_numbers),
-        cmocka_unit_test(what_is_missing_is_refused_by_name),
-        cmocka_unit_test(the_check_looks_at_cards_too),
-        cmocka_unit_test(a_launch_that_fails_ends_the_run),
+        cmocka_unit_test(cores_and_cards_have_the_same_bits),    cmocka_unit_test(other_dtypes_come_close),
+        cmocka_unit_test(explicit_tensors_have_a_cores_numbers), cmocka_unit_test(what_is_missing_is_refused_by_name),
+        cmocka_unit_test(the_check_looks_at_cards_too),          cmocka_unit_test(a_launch_that_fails_ends_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -328,10 +328,10 @@ static ls_status build(ls_plan *plan, const ls_graph *graph)
                 status = ls_raise(context, LS_UNSUPPORTED, "%s: there is no %s on %s", node->layer,
                                   ls_op_name(node->attributes.op), plan->backend->name);
             else if (lacks_own(plan->backend, &node->attributes))
-                status = ls_raise(context, LS_UNSUPPORTED, "%s: the own operation %s has no %s, which %s needs",
-                                  node->layer, node->attributes.custom->name,
-                                  node->attributes.op == LS_OP_CUSTOM ? "cuda_forward" : "cuda_backward",
-                                  plan->backend->name);
+                status = ls_raise(
+                    context, LS_UNSUPPORTED, "the own operation %s%s%s%s has no %s, which %s needs",
+                    node->attributes.custom->name, *node->layer ? " at \"" : "", node->layer, *node->layer ? "\"" : "",
+                    node->attributes.op == LS_OP_CUSTOM ? "cuda_forward" : "cuda_backward", plan->backend->name);
         }
         find_whole(plan, graph->flat);
         measure_scratch(plan);

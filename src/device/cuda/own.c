@@ -1,4 +1,5 @@
-/* The user's own operations: activations to rows, the user's function, rows to activations, all in the card's stream. */
+/* The user's own operations: activations to rows, the user's function, rows to activations, all in the card's stream.
+ */
 #include <lockstep_nn.h>
 
 #include "device/cuda/card.h"
