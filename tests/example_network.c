@@ -1,19 +1,22 @@
 /* The networks of examples/networks, whose programs the tests take as they are: five steps against PyTorch's from the
- * same weights (tests/reference/make_networks.py), one fingerprint on any number of devices and ranks, and what
- * other programs read (bench/agreement). */
+ * same weights (tests/reference/make_networks.py), one fingerprint on any number of devices and ranks, after a kill and
+ * on cards, and what other programs read (bench/agreement). */
 #include "example_network.h"
 
+#include "device/cards.h"
 #include "files.h"
+#include "killed.h"
 #include "not_run.h"
 #include "reference_cases.h"
 #include "thread_wire.h"
 
+#include <lockstep_checkpoint.h>
 #include <lockstep_data.h>
 #include <lockstep_train.h>
 
 #include "training.h"
 
-enum { BATCH = 8, STEPS = EXAMPLE_ROWS / BATCH };
+enum { BATCH = 8, STEPS = EXAMPLE_ROWS / BATCH, TRAINED = 3, KILLED = 1 /* behind this step */ };
 
 static const example *of; /* whose test this is */
 
@@ -150,41 +153,137 @@ static void as_in_pytorch(void **state)
     run_reference_cases("networks", 18, &(ls_options){.shard = BATCH}, run_figures);
 }
 
-/* ---- Devices and ranks ---- */
+/* ---- One fingerprint ---- */
 
-static void train(ls_cluster *cluster, int devices, char digits[65])
+typedef struct how {
+    const char *devices;
+    ls_cluster *cluster;
+    bool killed, resumed;
+    bool small; /* what emulated cards take a moderate time for */
+} how;
+
+/* Is killed in the middle of a step, the last checkpoint behind it. */
+static void end_by_a_kill(ls_module *net, ls_trainer *trainer, ls_data *data, ls_checkpoints *kept)
 {
-    ls_session *s = ls_open(&(ls_options){.shard = 2, .cluster = cluster});
-    ls_data *data = of->rows(s, &(ls_loader){.batch = 32, .shuffle = true});
-    ls_module *net = started(s, test_cpus(devices), data);
-    ls_trainer *trainer = new_trainer(net, LS_ADAMW, &(ls_optim){.lr = 0.003, .clip_norm = 1});
-    take_steps(net, trainer, data, 3);
-    assert_done(s);
-    assert_int_equal(ls_module_fingerprint(net, digits), LS_OK);
-    assert_int_equal(ls_close(s), LS_OK);
+    ls_checkpoint_save(kept, NULL);
+    assert_int_equal(ls_checkpoint_wait(kept), LS_OK);
+    take_steps(net, trainer, data, 1);
+    test_kill();
 }
+
+static ls_checkpoints *keep(ls_trainer *trainer, ls_data *data)
+{
+    return ls_checkpoints_open(trainer, data, test_path("kept"), NULL);
+}
+
+/* Returns the session's status at its end; where that is LS_UNSUPPORTED, the message has the words of what cards
+ * refuse.
+ */
+static ls_status train(const how *h, char digits[65])
+{
+    ls_session *s = ls_open(&(ls_options){.shard = 2, .cluster = h->cluster});
+    ls_data *data = of->rows(s, &(ls_loader){.batch = h->small ? 4 : 32, .shuffle = true});
+    ls_module *net = started(s, ls_parse_devices(s, h->devices), data);
+    ls_trainer *trainer = new_trainer(net, LS_ADAMW, &(ls_optim){.lr = 0.003, .clip_norm = 1});
+    ls_checkpoints *kept = h->killed || h->resumed ? keep(trainer, data) : NULL;
+    ls_checkpoint at = {.step = 0};
+    if (h->resumed)
+        assert_true(ls_checkpoint_load(kept, &at) && at.step == KILLED);
+    take_steps(net, trainer, data, (h->killed ? KILLED : h->small ? 2 : TRAINED) - (int)at.step);
+    if (h->killed)
+        end_by_a_kill(net, trainer, data, kept);
+    if (ls_wait(s) == LS_OK)
+        assert_int_equal(ls_module_fingerprint(net, digits), LS_OK);
+    else if (ls_status_of(s) != LS_UNSUPPORTED || !of->refused || !strstr(ls_message(s), of->refused))
+        fail_msg("%s on %s: %s", of->name, h->devices, ls_message(s));
+    return ls_close(s);
+}
+
+static char alone[65];
+
+static void assert_trains(const how *h)
+{
+    char digits[65];
+    assert_int_equal(train(h, digits), LS_OK);
+    assert_string_equal(digits, alone);
+}
+
+typedef struct over {
+    bool resumed;
+    char digits[WIRE_RANKS][65];
+} over;
 
 static void train_rank(ls_cluster *cluster, int rank, void *user)
 {
-    train(cluster, 1 + rank % 2, ((char(*)[65])user)[rank]);
+    over *o = user;
+    const how h = {.devices = rank % 2 ? "cpu:0-1" : "cpu:0", .cluster = cluster, .resumed = o->resumed};
+    train(&h, o->digits[rank]);
+}
+
+static void assert_ranks_train(int ranks, bool resumed)
+{
+    over o = {.resumed = resumed};
+    wire_run(ranks, train_rank, &o);
+    for (int r = 0; r < ranks; r++)
+        assert_string_equal(o.digits[r], alone);
 }
 
 static void bits_do_not_depend_on_devices_or_ranks(void **state)
 {
     (void)state;
-    static const int counts[] = {2, 3, 16};
-    char alone[65], digits[WIRE_RANKS][65];
-    train(NULL, 1, alone);
-    for (int i = 0; i < 3; i++) {
-        train(NULL, counts[i], digits[0]);
-        assert_string_equal(digits[0], alone);
-    }
-    for (int ranks = 1; ranks <= 3; ranks++) {
-        wire_run(ranks, train_rank, digits);
-        for (int r = 0; r < ranks; r++)
-            assert_string_equal(digits[r], alone);
-    }
+    static const char *const lists[] = {"cpu:0-1", "cpu:0-2", "cpu:0-15"};
+    assert_int_equal(train(&(how){.devices = "cpu:0"}, alone), LS_OK);
+    for (int i = 0; i < 3; i++)
+        assert_trains(&(how){.devices = lists[i]});
+    for (int ranks = 1; ranks <= 3; ranks++)
+        assert_ranks_train(ranks, false);
     print_message("%s: %.16s on 1, 2, 3 and 16 devices and 1, 2 and 3 ranks\n", of->name, alone);
+}
+
+static bool checkpoints_are_written(void)
+{
+    ls_session *s = ls_open(NULL);
+    ls_data *data = of->rows(s, NULL);
+    ls_module *net = started(s, test_cpus(1), data);
+    const bool written = keep(new_trainer(net, LS_SGD, &(ls_optim){.lr = 0.1}), data) != NULL;
+    ls_close(s);
+    return written;
+}
+
+static void train_until_killed(void)
+{
+    char digits[65];
+    train(&(how){.devices = "cpu:0", .killed = true}, digits);
+}
+
+/* On one device; it goes on on three, and over two ranks. */
+static void a_run_that_was_killed_goes_on(void **state)
+{
+    (void)state;
+    if (!checkpoints_are_written())
+        test_not_run("this build writes no checkpoints");
+    test_killed(train_until_killed);
+    assert_trains(&(how){.devices = "cpu:0-2", .resumed = true});
+    assert_ranks_train(2, true);
+}
+
+/* ---- Cards ---- */
+
+/* In float32 a card has a core's bits, alone, and as two beside a core. */
+static void cards_have_these_bits(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {"cuda:0", "cuda:0x2,cpu:0"};
+    assert_int_equal(train(&(how){.devices = "cpu:0", .small = true}, alone), LS_OK);
+    for (int i = 0; i < 2; i++) {
+        const how h = {.devices = lists[i], .small = true};
+        if (of->refused)
+            assert_int_equal(train(&h, (char[65]){""}), LS_UNSUPPORTED);
+        else
+            assert_trains(&h);
+    }
+    print_message("%s: %.16s on a core%s\n", of->name, alone,
+                  of->refused ? "; cards refuse it" : ", a card, and two parts of one beside a core");
 }
 
 /* ---- For other programs ---- */
@@ -239,14 +338,22 @@ static void it_is_written_for_others(void **state)
 #endif
 }
 
+static int main_on_cards(void)
+{
+    char why[256] = "";
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cards_have_these_bits)};
+    return ls_card_count(why, sizeof why) ? cmocka_run_group_tests(tests, NULL, NULL) : test_none_run("%s", why);
+}
+
 int example_main(const example *e, int argc, char **argv)
 {
     of = e;
     if (argc > 1)
-        return write_for_others(argv[1]);
+        return strcmp(argv[1], "cards") == 0 ? main_on_cards() : write_for_others(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_in_pytorch),
         cmocka_unit_test(bits_do_not_depend_on_devices_or_ranks),
+        cmocka_unit_test_setup_teardown(a_run_that_was_killed_goes_on, test_folder_make, test_folder_remove),
         cmocka_unit_test_setup_teardown(it_is_written_for_others, test_folder_make, test_folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

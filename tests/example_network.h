@@ -14,11 +14,11 @@ typedef struct example {
                      const ls_loader *loader); /* EXAMPLE_ROWS, as tests/reference/make_networks.py has them */
     ls_tensor *(*loss)(ls_module *net, const ls_batch *b);
     void (*groups)(ls_trainer *trainer); /* of parameters with other rates; may be NULL */
+    const char *refused;                 /* on cards, in a message with these words; NULL: nothing */
 } example;
 
-/* Runs its cases; with a folder as the first argument it writes there the example's model, weights, inputs and outputs
- * instead.
- */
+/* Runs its cases, with "cards" as the first argument those on a card; with a folder it writes there the example's
+ * model, weights, inputs and outputs instead. */
 int example_main(const example *e, int argc, char **argv);
 
 #endif

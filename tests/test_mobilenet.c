@@ -13,5 +13,5 @@ static ls_data *rows(ls_session *s, const ls_loader *loader)
 
 int main(int argc, char **argv)
 {
-    return example_main(&(example){"mobilenet", network, rows, loss, NULL}, argc, argv);
+    return example_main(&(example){"mobilenet", network, rows, loss, NULL, NULL}, argc, argv);
 }

@@ -13,5 +13,6 @@ static ls_data *rows(ls_session *s, const ls_loader *loader)
 
 int main(int argc, char **argv)
 {
-    return example_main(&(example){"multilabel", network, rows, loss, NULL}, argc, argv);
+    return example_main(&(example){"multilabel", network, rows, loss, NULL, "not with class_weights, positive_weights"},
+                        argc, argv);
 }

@@ -248,8 +248,8 @@ ls_program *ls_network_program(ls_trace *trace, ls_wanted wanted, bool has_dy, i
     if (!trace->n_arrays || !ls_network_on_cards(network))
         return ls_program_of(trace, wanted, has_dy, images, engine->backends, engine->n_backends);
     ls_raise(&trace->session->context, LS_UNSUPPORTED,
-             "a network on GPUs computes with its own parameters alone; compute with tensors of one's own apart from "
-             "it");
+             "a network on GPUs computes with its own parameters alone, not with class_weights, positive_weights or "
+             "other tensors of one's own; compute with these apart from it");
     return NULL;
 }
 
