@@ -10,7 +10,7 @@ enum { NOISE = 32, BATCH = 128, SIDE = 28 };
 
 static ls_tensor *to_maps(ls_tensor *x)
 {
-    return ls_relu(ls_reshape(x, 16, SIDE / 4, SIDE / 4));
+    return ls_reshape(x, 16, SIDE / 4, SIDE / 4);
 }
 
 static const ls_conv twice = {.stride = 2, .padding = 1}; /* as large, or half as large */
@@ -18,7 +18,7 @@ static const ls_conv twice = {.stride = 2, .padding = 1}; /* as large, or half a
 static ls_module *generator(ls_session *s)
 {
     return ls_sequential(s, LS_LIST(ls_nn_linear(s, 16 * SIDE / 4 * SIDE / 4), ls_nn_fn(s, to_maps),
-                                    ls_nn_conv_transpose2d(s, 8, 4, &twice), ls_nn_fn(s, ls_relu),
+                                    ls_nn_fn(s, ls_relu), ls_nn_conv_transpose2d(s, 8, 4, &twice), ls_nn_fn(s, ls_relu),
                                     ls_nn_conv_transpose2d(s, 1, 4, &twice), ls_nn_fn(s, ls_sigmoid)));
 }
 
@@ -42,6 +42,16 @@ static ls_tensor *noise(ls_session *s, int step, int64_t rows)
     char key[32];
     snprintf(key, sizeof key, "noise of step %d", step);
     return ls_randn(s, key, 1, LS_SHAPE(rows, NOISE));
+}
+
+static void take_step(ls_module *G, ls_module *D, ls_trainer *g, ls_trainer *d, ls_tensor *images, ls_tensor *z)
+{
+    ls_tensor *made = ls_module_forward(G, z);
+    ls_backward(judged(D, images, 1));
+    ls_backward(judged(D, ls_detach(made), 0)); /* nothing of this is G's */
+    ls_trainer_step(d);
+    ls_backward_for(judged(D, made, 1), &G, 1); /* through the D of now, whose gradient is dropped */
+    ls_trainer_step(g);
 }
 
 static double mean_loss(ls_trainer *trainer) /* of the steps since the last call */
@@ -80,14 +90,8 @@ int main(int argc, char **argv)
     ls_module_initialize(D, ls_try_devices(s, 2), &start);
     ls_trainer *g = ls_trainer_new(G, LS_ADAM, &adam), *d = ls_trainer_new(D, LS_ADAM, &adam);
     for (int epoch = 0; epoch < epochs && !ls_failed(s); epoch++) {
-        for (ls_batch b; ls_data_next(data, &b);) {
-            ls_tensor *made = ls_module_forward(G, noise(s, step++, ls_rows(b.X)));
-            ls_backward(judged(D, b.X, 1));
-            ls_backward(judged(D, ls_detach(made), 0)); /* nothing of this is G's */
-            ls_trainer_step(d);
-            ls_backward_for(judged(D, made, 1), &G, 1); /* through the D of now, whose gradient is dropped */
-            ls_trainer_step(g);
-        }
+        for (ls_batch b; ls_data_next(data, &b); step++)
+            take_step(G, D, g, d, b.X, noise(s, step, ls_rows(b.X)));
         ls_wait(s);
         const double of_d = mean_loss(d), of_g = mean_loss(g);
         printf("epoch %d: loss of D %.3f, of G %.3f\n", epoch + 1, of_d, of_g);

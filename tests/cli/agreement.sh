@@ -17,7 +17,7 @@ fuzz=$(dirname -- "$test_onnx")/fuzz_networks
 [ -x "$fuzz" ] || { part_not_run "random networks" "there is no $fuzz" && fuzz=; }
 
 if [ "$peer" = torch ]; then
-    for figures in functions convolutions shapes losses sequences recurrent attention freezing averages shared_weights chains networks; do
+    for figures in functions convolutions shapes losses sequences recurrent attention freezing averages shared_weights chains networks gan; do
         "$python" "$root/tests/reference/make_$figures.py" --check || exit 1
     done
     [ -z "$fuzz" ] || "$python" "$root/tests/fuzz_networks.py" "$fuzz" --seed 1 --count 200 || exit 1
