@@ -5,6 +5,7 @@
 #include "thread_wire.h"
 
 #include <lockstep_checkpoint.h>
+#include <lockstep_cluster.h>
 #include <lockstep_nn.h>
 #include <lockstep_train.h>
 
@@ -12,6 +13,8 @@
 #include "train/job.h"
 #include "train/trainer.h"
 #include "training.h"
+
+#include <stdatomic.h>
 
 enum { LONGEST = 4096 };
 
@@ -279,6 +282,59 @@ static void ranks_that_differ_are_named(void **state)
         assert_non_null(strstr(o.message[0], k ? ", fc.*: lr 2, weight_decay 1 on rank 0; give all ranks the same"
                                                : ", none on rank 0; give all ranks the same"));
     }
+}
+
+static _Atomic(bool (*)(void *, int, int, int, const void *, size_t)) real_send;
+static atomic_llong sent;
+
+static bool count_sent(void *user, int slot, int to, int tag, const void *data, size_t bytes)
+{
+    atomic_fetch_add(&sent, (long long)bytes);
+    return atomic_load(&real_send)(user, slot, to, tag, data, bytes);
+}
+
+static ls_cluster *counted_wire(const ls_wire *wire, int rank, void *user)
+{
+    (void)rank, (void)user;
+    ls_wire counts = *wire;
+    atomic_store(&real_send, wire->send);
+    counts.send = count_sent;
+    return ls_cluster_on(&counts);
+}
+
+/* Of two ranks, each with half of the images: what two steps more have both send. */
+static int64_t sent_by_two_steps(const way *w)
+{
+    int64_t bytes[2];
+    for (int more = 0; more < 2; more++) {
+        static over o;
+        o.w = *w;
+        o.w.steps = more ? 6 : 4;
+        atomic_store(&sent, 0);
+        wire_start(2, counted_wire, NULL, run_rank, &o);
+        bytes[more] = atomic_load(&sent);
+    }
+    return bytes[1] - bytes[0];
+}
+
+/* Each rank sends half of the gradient's sums, and half of the sums that both then have: in all twice the gradient. */
+static void ranks_exchange_what_trains(void **state)
+{
+    (void)state;
+    enum { LITTLE = 2000 }; /* of a step: losses, statistics, whether all is finite */
+    static values before;
+    const way all = {.devices = 1, .steps = 1}, head = {.devices = 1, .steps = 1, .frozen = ALL & ~(1 << (PARTS - 1))};
+    go(&all, &before, NULL, NULL);
+    int64_t everything = 0, last = 0;
+    for (int i = 0; i < before.n; i++) {
+        everything += before.info[i].trainable ? before.info[i].numbers : 0;
+        last += strncmp(before.name[i], "fc.", 3) == 0 ? before.info[i].numbers : 0;
+    }
+    const int64_t of_all = sent_by_two_steps(&all), of_head = sent_by_two_steps(&head);
+    print_message("two steps send %lld bytes for %lld numbers, %lld for %lld\n", (long long)of_all,
+                  (long long)everything, (long long)of_head, (long long)last);
+    assert_true(of_head < 2 * (8 * last + LITTLE));
+    assert_true(of_all - of_head >= 2 * 8 * (everything - last));
 }
 
 /* ---- What is not computed ---- */
@@ -617,6 +673,7 @@ int main(void)
         cmocka_unit_test(bits_do_not_depend_on_devices),
         cmocka_unit_test(bits_do_not_depend_on_ranks),
         cmocka_unit_test(ranks_that_differ_are_named),
+        cmocka_unit_test(ranks_exchange_what_trains),
         cmocka_unit_test(below_what_trains_nothing_is_differentiated),
         cmocka_unit_test(freezing_changes_no_value),
         cmocka_unit_test(freezing_comes_between_trainers),

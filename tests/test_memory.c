@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <lockstep_nn.h>
 #include <lockstep_profile.h>
 #include <lockstep_train.h>
 
@@ -103,6 +104,67 @@ static void what_is_frozen_has_no_gradient(void **state)
     const int64_t all = check_frozen("lenet", "cpu:0", 48, 16, LS_SGD, how, RECORDS, NULL);
     const int64_t head = check_frozen("lenet", "cpu:0", 48, 16, LS_SGD, how, RECORDS, "?[123]");
     assert_true(all - head >= (int64_t)sizeof(float) * 4 * BELOW);
+}
+
+typedef struct deep {
+    int64_t needed, numbers; /* bytes; numbers of the network */
+} deep;
+
+/* So many convolutions below a head. Adam, which has two moments; a core; two shards of 16 images. */
+static deep measure_deep(int layers, bool frozen)
+{
+    enum { CHANNELS = 8, RECORDS = 250000 };
+    static uint8_t images[ROWS * SIDE * SIDE], labels[ROWS];
+    counting c = {0};
+    ls_allocator allocator = {allocate, release, &c};
+    test_make_images(images, sizeof images, labels, ROWS, CLASSES);
+    ls_session *s = ls_open(&(ls_options){.shard = 16, .allocator = &allocator});
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, 1, SIDE, SIDE, CLASSES, &(ls_loader){.batch = 32});
+    const long long before = c.held;
+    ls_module *stem = ls_sequential(s, NULL), *net = ls_sequential(s, NULL);
+    for (int i = 0; i < layers; i++) {
+        ls_module_append(stem, NULL, ls_nn_conv2d(s, CHANNELS, 3, &(ls_conv){.padding = 1}));
+        ls_module_append(stem, NULL, ls_nn_fn(s, ls_tanh));
+    }
+    ls_module_append(net, "stem", stem);
+    ls_module_append(net, "pool", ls_nn_fn(s, ls_global_avg_pool2d));
+    ls_module_append(net, "flat", ls_nn_fn(s, ls_flatten));
+    ls_module_append(net, "head", ls_nn_linear(s, CLASSES));
+    ls_module_initialize(net, test_cpus(1), &(ls_init){.kind = LS_HE, .like = data});
+    if (frozen)
+        ls_module_freeze(net, "stem.*", true);
+    ls_trainer *trainer = ls_trainer_new(net, LS_ADAM, &(ls_optim){.lr = 0.01});
+    deep d = {.numbers = 0};
+    assert_int_equal(ls_trainer_memory_needed(trainer, data, &d.needed), LS_OK);
+    ls_batch b;
+    while (ls_data_next(data, &b))
+        test_step(net, trainer, &b);
+    ls_wait(s);
+    const int64_t held = c.most - before;
+    ls_parameter_info info;
+    for (int i = 0; i < ls_module_parameter_count(net); i++)
+        d.numbers += ls_module_parameter_at(net, i, &info) == LS_OK ? info.numbers : 0;
+    print_message("%d layers%s: said %.2f MB, held %.2f MB\n", layers, frozen ? ", frozen" : "", (double)d.needed / 1e6,
+                  (double)held / 1e6);
+    assert_true(held >= d.needed && held - d.needed < RECORDS);
+    assert_int_equal(ls_close(s), LS_OK);
+    return d;
+}
+
+/* Of a layer that trains there are the values, twice, the gradient's sums, the moments, and what it makes of each
+ * image, which its backward pass reads. Of a frozen one there are the values. */
+static void a_frozen_layer_keeps_its_values_alone(void **state)
+{
+    (void)state;
+    enum { MAPS = 8 * SIDE * SIDE * 16, PADDED = 32 };
+    const deep few = measure_deep(4, true), many = measure_deep(8, true);
+    const deep few_train = measure_deep(4, false), many_train = measure_deep(8, false);
+    const int64_t numbers = many.numbers - few.numbers, floats = (int64_t)sizeof(float);
+    const int64_t frozen = many.needed - few.needed, trains = many_train.needed - few_train.needed;
+    print_message("four layers more, %lld numbers: %lld bytes, frozen %lld\n", (long long)numbers, (long long)trains,
+                  (long long)frozen);
+    assert_true(frozen >= 2 * numbers * floats && frozen <= (2 * numbers + 8 * PADDED) * floats);
+    assert_true(trains >= (6 * numbers + 4 * MAPS) * floats);
 }
 
 /* Of a network so small that most of it is what a core keeps of each image: number, change and label. */
@@ -226,6 +288,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_what_is_held),
         cmocka_unit_test(what_is_frozen_has_no_gradient),
+        cmocka_unit_test(a_frozen_layer_keeps_its_values_alone),
         cmocka_unit_test(labels_count_too),
         cmocka_unit_test(a_gradient_lies_in_one_place),
         cmocka_unit_test(wrong_calls),
