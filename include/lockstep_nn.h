@@ -24,8 +24,9 @@ ls_module *ls_sequential(ls_session *session, ls_module *const list[]);
  * in a forward, has one set of parameters, under the name of its first place (a file may have them under any); their
  * gradient is the sum over the uses, added up from the last recorded use to the first. Dropout draws for each use by
  * itself; a BatchNorm normalises each use by that use's statistics, and its running ones move at each use in turn.
- * LS_BAD_ARGUMENT, by name: a module of another network or session, a parent that calls no children (a layer, LeNet),
- * and a child that comes when the images' shape is known and the parameters are made. */
+ * LS_BAD_ARGUMENT, by name: a module of another session, or of another network (what these share: lockstep_train.h), a
+ * parent that calls no children (a layer, LeNet), and a child that comes when the images' shape is known and the
+ * parameters are made. */
 ls_status ls_module_append(ls_module *parent, const char *name, ls_module *child);
 ls_module *ls_module_child(ls_module *parent, const char *name);              /* NULL where there is none */
 ls_tensor *ls_module_call(ls_module *parent, const char *name, ls_tensor *x); /* records the child's forward */
@@ -330,7 +331,7 @@ ls_tensor *ls_cross_entropy_smooth(ls_tensor *logits, ls_tensor *y, double smoot
  * together, each place has targets t = (1 - smoothing) * y + smoothing / classes, y of a label being 1 and 0, and its
  * loss is the sum of -w * t * log(softmax(logits)) over the classes; 0 where the label is ignored. Of labels that are
  * weighed or ignored a step divides by the sum of w[label] over those that are not ignored; LS_BAD_ARGUMENT where that
- * is 0. On GPUs a network's loss takes no class_weights yet (LS_UNSUPPORTED). */
+ * is 0. On GPUs a network's loss takes no class_weights and no positive_weights yet (LS_UNSUPPORTED). */
 ls_tensor *ls_cross_entropy_with(ls_tensor *logits, ls_tensor *y, const ls_loss *options);
 /* A loss of a network's outputs with a batch's y. */
 typedef ls_tensor *ls_loss_fn(ls_tensor *outputs, ls_tensor *y, void *user);

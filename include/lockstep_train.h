@@ -93,7 +93,15 @@ ls_status ls_trainer_set_group(ls_trainer *trainer, const char *pattern, const l
  * Each network's step divides by what the loss counts, and its report has that loss. A step moves the running
  * statistics of its own network alone. Where a network has several calls in one loss, or passes in one step, the images
  * of each are counted, so that two losses of a batch each give the mean over both; ls_optim.full_batch = batch gives
- * their sum. What two networks are to share can be a network of its own, on whose results both are called.
+ * their sum.
+ *
+ * What two networks share is a network of its own, in front of both or behind them: an encoder with two heads, an actor
+ * and a critic. A module is a part of one network alone. Its trainer is the one that updates it, at its step, by what
+ * the passes before have kept; a pass that is not to train it leaves it out of ls_backward_for's list:
+ *
+ *   ls_tensor *code = ls_module_forward(encoder, b.X);
+ *   ls_backward(ls_add(first_loss(ls_module_forward(first, code)), second_loss(ls_module_forward(second, code))));
+ *   ls_trainer_step(of_encoder), ls_trainer_step(of_first), ls_trainer_step(of_second);
  *
  * An input with numbers of its own that is tracked, ls_track(ls_clone(b.X, ls_host())), gets its gradient for ls_grad,
  * (images, ...) as it is: that of the sum over the images, through ls_module_forward or ls_module_infer. It needs no

@@ -141,6 +141,53 @@ static void run_training(ls_session *s, const json_t *one, const ls_batch *first
     assert_true(worst < 1e-5);
 }
 
+/* What two networks share is a third one, in front of both: they train it in turn, and together. */
+static void run_heads(ls_session *s, const json_t *one)
+{
+    static const char names[] = "GDH";
+    ls_data *data = images_of(s, BATCH, false);
+    ls_module *nets[] = {ls_sequential(s, LS_LIST(ls_nn_linear(s, 6), ls_nn_fn(s, ls_tanh))),
+                         ls_sequential(s, LS_LIST(ls_nn_linear(s, CLASSES))),
+                         ls_sequential(s, LS_LIST(ls_nn_linear(s, 1)))};
+    ls_trainer *trainers[3];
+    ls_batch b;
+    ls_tensor *x = ls_zeros(s, LS_SHAPE(1, PIXELS));
+    for (int i = 0; i < 3; i++) {
+        ls_module_initialize(nets[i], test_cpus(1 + i), NULL);
+        ls_tensor *y = ls_module_infer(nets[i], x);
+        x = i == 0 ? y : x;
+        start_as_recorded(nets[i], names[i], one);
+        trainers[i] = recorded_trainer(nets[i], one);
+    }
+    for (int k = 0; k < 3 * STEPS; k++) {
+        const bool first = k % 3 != 1, second = k % 3 != 0;
+        if (k % 3 == 0)
+            assert_true(test_next(data, &b));
+        float labels[BATCH], numbers[BATCH];
+        assert_int_equal(ls_read(b.y, labels, BATCH), LS_OK);
+        for (int i = 0; i < BATCH; i++)
+            numbers[i] = labels[i] - 1;
+        ls_tensor *code = ls_module_forward(nets[0], ls_flatten(b.X)), *of_first = NULL, *of_second = NULL;
+        if (first)
+            of_first = ls_cross_entropy(ls_module_forward(nets[1], code), b.y);
+        if (second)
+            of_second = ls_mse(ls_module_forward(nets[2], code), ls_values(s, numbers, LS_SHAPE(BATCH, 1)));
+        ls_backward(first && second ? ls_add(of_first, of_second) : first ? of_first : of_second);
+        ls_trainer_step(trainers[0]);
+        if (first)
+            ls_trainer_step(trainers[1]);
+        if (second)
+            ls_trainer_step(trainers[2]);
+    }
+    if (ls_wait(s) != LS_OK)
+        fail_msg("heads: %s", ls_message(s));
+    double worst = off_losses(trainers[0], one, "g_losses", 1);
+    for (int i = 0; i < 3; i++)
+        worst = fmax(worst, off_after(nets[i], names[i], one));
+    print_message("heads: off by %.2g\n", worst);
+    assert_true(worst < 1e-5);
+}
+
 static void run_gradients(ls_session *s, const json_t *one, const ls_batch *b)
 {
     ls_module *net = ls_sequential(s, LS_LIST(ls_nn_conv2d(s, 2, 3, NULL), ls_nn_batch_norm(s), ls_nn_fn(s, ls_relu),
@@ -166,6 +213,8 @@ static void run_figures(ls_session *s, const json_t *one)
     assert_true(ls_data_next(data, &b));
     if (strcmp(recorded_name(one), "input") == 0)
         run_gradients(s, one, &b);
+    else if (strcmp(recorded_name(one), "heads") == 0)
+        run_heads(s, one);
     else
         run_training(s, one, &b);
     ls_leave(s, scope);
@@ -174,7 +223,7 @@ static void run_figures(ls_session *s, const json_t *one)
 static void as_in_pytorch(void **state)
 {
     (void)state;
-    run_reference_cases("chains", 4, &(ls_options){.shard = BATCH}, run_figures);
+    run_reference_cases("chains", 5, &(ls_options){.shard = BATCH}, run_figures);
 }
 
 /* ---- Gradients of inputs ---- */

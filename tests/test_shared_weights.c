@@ -424,7 +424,8 @@ static void two_networks_share_nothing(void **state)
     ls_module_append(ls_sequential(s, NULL), "other", layer);
     assert_ends(s, LS_BAD_ARGUMENT,
                 "ls_module_append: \"other\" is \"1\" of another network, which has values; two networks cannot share "
-                "weights: make a second module");
+                "weights: initialize what they share as a network of its own, and call ls_module_forward of one on the "
+                "other's result");
     s = ls_open(NULL);
     data = open_images(s);
     layer = ls_nn_linear(s, CLASSES);
@@ -433,7 +434,7 @@ static void two_networks_share_nothing(void **state)
     assert_ends(
         s, LS_BAD_ARGUMENT,
         "ls_module_call: a module called at \"\" is \"1\" of another network; two networks cannot share weights: "
-        "make a second module");
+        "initialize what they share as a network of its own, and call ls_module_forward of one on the other's result");
 }
 
 static void a_child_is_of_the_same_session(void **state)

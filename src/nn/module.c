@@ -8,6 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What to write in place of a module in two networks. */
+#define LS_SHARED_APART                                                                                                \
+    "two networks cannot share weights: initialize what they share as a network of its own, and call "                 \
+    "ls_module_forward of one on the other's result"
+
 ls_module *ls_bad_layer(ls_session *session, const char *message)
 {
     if (session)
@@ -200,8 +205,7 @@ static ls_status check_place(ls_module *parent, const char *name, ls_module *chi
     const ls_module *root = ls_module_root(parent), *owner = ls_module_root(child);
     if (owner != root && owner->network)
         return ls_raise(context, LS_BAD_ARGUMENT,
-                        "ls_module_append: \"%s\" is \"%s\" of another network, which has values; two networks cannot "
-                        "share weights: make a second module",
+                        "ls_module_append: \"%s\" is \"%s\" of another network, which has values; " LS_SHARED_APART,
                         name, ls_module_path(child, path));
     if (is_defined(parent))
         return ls_raise(
@@ -307,9 +311,8 @@ static ls_tensor *call(ls_recording *recording, const char *name, ls_module *chi
     ls_tensor *y = NULL;
     if (ls_module_root(child) != recording->root) {
         ls_raise(&session->context, LS_BAD_ARGUMENT,
-                 "ls_module_call: a module called at \"%s\" is \"%s\" of another network; two networks cannot share "
-                 "weights: make a second module",
-                 before, ls_module_path(child, recording->path));
+                 "ls_module_call: a module called at \"%s\" is \"%s\" of another network; " LS_SHARED_APART, before,
+                 ls_module_path(child, recording->path));
     } else if (!write_path(child, recording->path, sizeof recording->path)) {
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_module_call: modules are nested too deeply at \"%s\"", before);
     } else if (note_place(recording, before, name) == LS_OK) {

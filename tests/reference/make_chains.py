@@ -14,7 +14,8 @@ with the network: "G.", "D.". Recorded are the losses of each step and all tenso
 "mlp" and "dcgan": G makes images, D judges them, and fake = G(z) is computed once a step. D's step takes the sum of two losses, of images
 with 1 and of fake, detached, with 0; G's step that of fake with 1, by the new D. "autoencoder": G makes a code of 6 numbers, D images of
 it; the loss is the mean squared error of the images and a quarter of the mean square of the code, which is of G alone; one backward pass,
-then both take a step. "input" is no training: dx is the gradient of the sum of the cross-entropies, with labels 7*i % 3, of a convolution, a BatchNorm, ReLU and
+then both take a step. "heads": G makes a code of 6 numbers, of which D tells the label, 7*i % 3, and H the label less 1 as a number; in turn G and D
+take a step by the cross-entropy, G and H by the mean squared error, and all three by the sum of both, each with a new code. "input" is no training: dx is the gradient of the sum of the cross-entropies, with labels 7*i % 3, of a convolution, a BatchNorm, ReLU and
 a linear layer, in training and in inference.
 """
 import figures
@@ -29,11 +30,13 @@ DCGAN = {"G.in.weight": [12, CODE], "G.in.bias": [12], "G.norm.weight": [3], "G.
          "G.norm.running_var": [3], "G.up.weight": [3, 2, 4, 4], "G.up.bias": [2], "G.out.weight": [2, 1, 4, 4], "G.out.bias": [1],
          "D.0.weight": [3, 1, 4, 4], "D.0.bias": [3], "D.2.weight": [4, 3, 4, 4], "D.2.bias": [4], "D.5.weight": [1, 16], "D.5.bias": [1]}
 AUTO = {"G.0.weight": [6, PIXELS], "G.0.bias": [6], "D.0.weight": [PIXELS, 6], "D.0.bias": [PIXELS]}
+HEADS = {"G.0.weight": [6, PIXELS], "G.0.bias": [6], "D.0.weight": [CLASSES, 6], "D.0.bias": [CLASSES], "H.0.weight": [1, 6], "H.0.bias": [1]}
 INPUT = {"G.0.weight": [2, 1, 3, 3], "G.0.bias": [2], "G.1.weight": [2], "G.1.bias": [2], "G.1.running_mean": [2],
          "G.1.running_var": [2], "G.4.weight": [CLASSES, 72], "G.4.bias": [CLASSES]}
 CASES = [{"name": "mlp", "optimizer": "Adam", "lr": 0.05, "eps": 0.01}, {"name": "dcgan", "optimizer": "Adam", "lr": 0.05, "eps": 0.01},
-         {"name": "autoencoder", "optimizer": "SGD", "lr": 0.5, "momentum": 0.9}, {"name": "input"}]
-SHAPES = dict(zip(("mlp", "dcgan", "autoencoder", "input"), (MLP, DCGAN, AUTO, INPUT)))
+         {"name": "autoencoder", "optimizer": "SGD", "lr": 0.5, "momentum": 0.9}, {"name": "input"},
+         {"name": "heads", "optimizer": "Adam", "lr": 0.05, "eps": 0.01}]
+SHAPES = dict(zip(("mlp", "dcgan", "autoencoder", "input", "heads"), (MLP, DCGAN, AUTO, INPUT, HEADS)))
 
 
 def start(case):
@@ -100,9 +103,18 @@ def by_torch(case):
     if case["name"] == "input":
         return gradients(v)
     options = {key: case[key] for key in ("lr", "eps", "momentum") if key in case}
-    g, d = (getattr(torch.optim, case["optimizer"])([t for name, t in trained.items() if name.startswith(net)], **options) for net in "GD")
+    g, d, h = (getattr(torch.optim, case["optimizer"])([t for name, t in trained.items() if name.startswith(net)] or [torch.zeros(1)], **options)
+               for net in "GDH")
     losses = {"d_losses": [], "g_losses": []}
     for k in range(STEPS):
+        if case["name"] == "heads":
+            labels = torch.tensor([7 * (k * BATCH % ROWS + i) % CLASSES for i in range(BATCH)])
+            for heads in ([d], [h], [d, h]):
+                code = torch.tanh(linear(v, "G.0", images(k).flatten(1)))
+                of_d = F.cross_entropy(linear(v, "D.0", code), labels)
+                of_h = F.mse_loss(linear(v, "H.0", code), labels.double().reshape(-1, 1) - 1)
+                losses["g_losses"].append(step([g, *heads], (of_d if d in heads else 0) + (of_h if h in heads else 0)))
+            continue
         if case["name"] == "autoencoder":
             x = images(k).flatten(1)
             code = torch.tanh(linear(v, "G.0", x))
