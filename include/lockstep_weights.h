@@ -18,7 +18,8 @@ extern "C" {
  * it (LS_BAD_FILE): "module." or "_orig_mod." of PyTorch's wrappers. What a pattern of `skip` fits, as ls_module_freeze
  * has it ("fc.*"), is not read, and may be missing or of another shape; one that fits no name of the file or the
  * network is LS_BAD_ARGUMENT. With `partial` the file may have more and fewer names than the network, but what both
- * have is of one shape. What is not read keeps its values. A file of which nothing is read is LS_BAD_FILE. */
+ * have is of one shape. What is not read keeps its values. A file of which nothing is read is LS_BAD_FILE. For a part
+ * of a network names and patterns are those below it. */
 typedef struct ls_load_options {
     const char *strip;
     const char *const *skip; /* ends with NULL */

@@ -134,8 +134,7 @@ static void names_with_a_prefix(void **state)
     assert_non_null(strstr(ls_message(s), "prefixed: parameter W1 is missing; is this a file of another model?"));
     assert_true(ls_catch(s, LS_BAD_FILE));
     assert_int_equal(load_stripped(saved, "module."), LS_BAD_FILE);
-    assert_non_null(
-        strstr(ls_message(s), "prefixed: the array 'b4' does not begin with what is to be left out of all names"));
+    assert_non_null(strstr(ls_message(s), "prefixed: the array 'b4' does not begin with '"));
     assert_true(ls_catch(s, LS_BAD_FILE));
     save_prefixed("a.", NULL);
     assert_int_equal(load_stripped(saved, "a.W1"), LS_BAD_FILE);

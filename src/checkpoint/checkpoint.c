@@ -482,7 +482,7 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
                          point *to)
 {
     ls_network *network = c->trainer->network;
-    ls_status status = ls_loading_check(network, file, &c->context, path, NULL, is_besides);
+    ls_status status = ls_loading_check(network, file, &c->context, path, NULL, NULL, is_besides);
     if (status != LS_OK) {
         c->context.status = LS_CHANGED; /* whole, and of another network */
         return LS_CHANGED;

@@ -76,6 +76,13 @@ ls_status ls_safetensors_strip(ls_safetensors *file, const char *prefix)
     return LS_UNSUPPORTED;
 }
 
+ls_status ls_safetensors_lead(ls_safetensors *file, const char *prefix)
+{
+    (void)file;
+    (void)prefix;
+    return LS_UNSUPPORTED;
+}
+
 size_t ls_safetensors_stripped(const ls_safetensors *file)
 {
     (void)file;

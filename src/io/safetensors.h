@@ -26,6 +26,8 @@ void ls_safetensors_close(ls_safetensors *file);                            /* N
 /* Leaves out of every name what all of them must begin with; else LS_BAD_FILE, and the names are as they were. */
 ls_status ls_safetensors_strip(ls_safetensors *file, const char *prefix);
 size_t ls_safetensors_stripped(const ls_safetensors *file); /* how much, which still stands in front of each name */
+/* Puts this in front of every name. */
+ls_status ls_safetensors_lead(ls_safetensors *file, const char *prefix);
 
 int ls_safetensors_count(const ls_safetensors *file);
 const ls_saved *ls_safetensors_at(const ls_safetensors *file, int i);              /* in byte order of the names */

@@ -5,6 +5,7 @@
 #include "io/safetensors.h"
 #include "io/safetensors_names.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@ struct ls_safetensors {
     ls_saved *arrays; /* [n], by name */
     int n;
     size_t stripped; /* bytes left out in front of each name */
+    char *led;       /* the names with what was put in front of them, one behind the other; NULL: nothing was */
 };
 
 /* ---- The header as JSON ------------------------------------------------------------------------------------------ */
@@ -311,6 +313,7 @@ void ls_safetensors_close(ls_safetensors *file)
     ls_context *context = file->context;
     json_decref(file->header);
     ls_release(context, file->path);
+    ls_release(context, file->led);
     ls_release(context, file->data);
     ls_release(context, file->arrays);
     ls_release(context, file);
@@ -321,8 +324,11 @@ ls_status ls_safetensors_strip(ls_safetensors *file, const char *prefix)
     const size_t length = strlen(prefix);
     for (int i = 0; i < file->n; i++) {
         const char *name = file->arrays[i].name;
-        if (strncmp(name, prefix, length) != 0)
-            return fault(file, name, "does not begin with what is to be left out of all names");
+        if (strncmp(name, prefix, length) != 0) {
+            char what[128];
+            snprintf(what, sizeof what, "does not begin with '%.64s', which is to be left out of all names", prefix);
+            return fault(file, name, what);
+        }
         if (ls_saved_name_fault(name + length))
             return fault(file, name, "would have no name without what is to be left out of it");
     }
@@ -335,6 +341,24 @@ ls_status ls_safetensors_strip(ls_safetensors *file, const char *prefix)
 size_t ls_safetensors_stripped(const ls_safetensors *file)
 {
     return file->stripped;
+}
+
+ls_status ls_safetensors_lead(ls_safetensors *file, const char *prefix)
+{
+    const size_t length = strlen(prefix);
+    size_t room = 0;
+    for (int i = 0; i < file->n; i++)
+        room += length + strlen(file->arrays[i].name) + 1;
+    char *at = file->led = ls_alloc(file->context, room, 1, "the names of a file");
+    for (int i = 0; i < file->n && at; i++) {
+        const size_t own = strlen(file->arrays[i].name) + 1;
+        memcpy(at, prefix, length);
+        memcpy(at + length, file->arrays[i].name, own);
+        file->arrays[i].name = at;
+        at += length + own;
+    }
+    file->stripped = 0;
+    return file->led ? LS_OK : ls_context_status(file->context);
 }
 
 int ls_safetensors_count(const ls_safetensors *file)

@@ -10,6 +10,7 @@
 typedef struct writer {
     char *text;
     size_t room, length;
+    const char *within; /* as in ls_loading_wants */
 } writer;
 
 static __attribute__((format(printf, 2, 3))) void put(writer *w, const char *format, ...)
@@ -44,7 +45,10 @@ static void put_read(writer *w, const ls_network *network, const ls_safetensors 
     int counters = 0;
     for (int i = 0; i < ls_safetensors_count(file); i++)
         counters += ls_saved_ignored(ls_safetensors_at(file, i)->name);
-    put(w, "read %d of %d parameters", count_read(network, file, options, NULL), network->flat.n_views);
+    int wanted = 0;
+    for (int i = 0; i < network->flat.n_views; i++)
+        wanted += ls_loading_wants(w->within, &network->flat.views[i]);
+    put(w, "read %d of %d parameters", count_read(network, file, options, NULL), wanted);
     if (counters)
         put(w, "; %d num_batches_tracked say nothing and are passed over", counters);
 }
@@ -76,7 +80,8 @@ static void put_kept(writer *w, const ls_network *network, const ls_safetensors 
     int n = 0;
     for (int i = 0; i < network->flat.n_views; i++) {
         const ls_view *view = &network->flat.views[i];
-        if (!ls_loading_source(options, file, &network->flat, i) && ls_loading_skips(options, view->name) == skipped)
+        if (ls_loading_wants(w->within, view) && !ls_loading_source(options, file, &network->flat, i) &&
+            ls_loading_skips(options, view->name) == skipped)
             put_name(w, &n, skipped ? "kept, skipped" : "kept, not in the file", view->name);
     }
 }
@@ -103,10 +108,11 @@ static void put_all(writer *w, const ls_network *network, const ls_safetensors *
     put_passed_over(w, network, file, options, false);
 }
 
-const char *ls_loading_report(const ls_network *network, const ls_safetensors *file, const ls_load_options *options)
+const char *ls_loading_report(const ls_network *network, const ls_safetensors *file, const ls_load_options *options,
+                              const char *within)
 {
     ls_session *session = network->session;
-    writer w = {NULL, 0, 0};
+    writer w = {.within = within};
     put_all(&w, network, file, options);
     w.room = w.length + 1;
     w.text = ls_alloc(&session->context, w.room, 1, "what was loaded");

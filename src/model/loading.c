@@ -95,14 +95,16 @@ static ls_status refuse_shape(const ls_network *network, ls_context *context, co
 {
     char is[128], wanted[128];
     int64_t classes;
-    const char *mend = options && options->partial ? "; ls_load_options.skip leaves it out" : "";
+    const char *mend = options && options->partial ? "; ls_load_options.skip leaves it out"
+                       : options                   ? ""
+                                                   : "; ls_module_load_with takes a file without it";
     shape_text(is, sizeof is, saved->rank, saved->shape);
     shape_text(wanted, sizeof wanted, view->rank, view->shape);
     if (differs_in_classes(network, view, saved, &classes))
         return ls_raise(context, LS_BAD_FILE,
                         "%s: the weights have %lld classes, the %s %d: parameter %s has shape %s, the network needs "
                         "%s%s",
-                        path, (long long)classes, network->init.like ? "data" : "network", network->classes, view->name,
+                        path, (long long)classes, network->of_data ? "data" : "network", network->classes, view->name,
                         is, wanted, mend);
     return ls_raise(context, LS_BAD_FILE, "%s: parameter %s has shape %s, the network needs %s%s", path, view->name, is,
                     wanted, mend);
@@ -142,8 +144,12 @@ static ls_status refuse_missing(const ls_safetensors *file, ls_context *context,
     const size_t prefix = foreign_prefix(file, missing);
     if (prefix)
         return refuse_prefix(file, context, path, prefix);
-    return ls_raise(context, LS_BAD_FILE, "%s: parameter %s is missing; is this a file of another model?", path,
-                    missing);
+    char first[100] = "";
+    if (ls_safetensors_count(file))
+        ls_printable(ls_safetensors_at(file, 0)->name, first, sizeof first);
+    return ls_raise(context, LS_BAD_FILE,
+                    "%s: parameter %s is missing; is this a file of another model? Its first name is \"%s\"", path,
+                    missing, first);
 }
 
 /* A pattern that fits nothing is a mistake in writing. */
@@ -179,7 +185,13 @@ static ls_status check_any(const ls_network *network, const ls_safetensors *file
         if (prefix)
             return refuse_prefix(file, context, path, prefix);
     }
-    return flat->n_views ? ls_raise(context, LS_BAD_FILE, "%s: no parameter of the network would be read from it", path)
+    char first[100] = "";
+    if (ls_safetensors_count(file))
+        ls_printable(ls_safetensors_at(file, 0)->name, first, sizeof first);
+    return flat->n_views ? ls_raise(context, LS_BAD_FILE,
+                                    "%s: no parameter of the network would be read from it: the network's first is "
+                                    "called \"%s\", the file's \"%s\"",
+                                    path, flat->views[0].name, first)
                          : LS_OK;
 }
 
@@ -207,8 +219,13 @@ static ls_status check_again(const ls_network *network, const ls_safetensors *fi
     return status;
 }
 
+bool ls_loading_wants(const char *within, const ls_view *view)
+{
+    return !within || strncmp(view->name, within, strlen(within)) == 0;
+}
+
 ls_status ls_loading_check(const ls_network *network, const ls_safetensors *file, ls_context *context, const char *path,
-                           const ls_load_options *options, bool (*besides)(const char *name))
+                           const ls_load_options *options, const char *within, bool (*besides)(const char *name))
 {
     const bool partial = options && options->partial;
     ls_status status = check_patterns(network, file, context, path, options);
@@ -217,7 +234,7 @@ ls_status ls_loading_check(const ls_network *network, const ls_safetensors *file
         const ls_saved *saved = ls_loading_source(options, file, &network->flat, i);
         if (saved && !same_shape(view, saved))
             status = refuse_shape(network, context, path, view, saved, options);
-        else if (!saved && !partial && !ls_loading_skips(options, view->name))
+        else if (!saved && !partial && ls_loading_wants(within, view) && !ls_loading_skips(options, view->name))
             status = refuse_missing(file, context, path, view->name);
     }
     for (int i = 0; i < ls_safetensors_count(file) && status == LS_OK && !partial; i++) {
@@ -225,7 +242,9 @@ ls_status ls_loading_check(const ls_network *network, const ls_safetensors *file
         if (ls_flat_find_by_any(&network->flat, name) < 0 && !ls_saved_ignored(name) && !(besides && besides(name)) &&
             !ls_loading_skips(options, name))
             status = ls_raise(context, LS_BAD_FILE,
-                              "%s: the network has no parameter %s; is this a file of another model?", path, name);
+                              "%s: the network has no parameter %s; is this a file of another model? The network's "
+                              "first is \"%s\"",
+                              path, name, network->flat.n_views ? network->flat.views[0].name : "");
     }
     for (int i = 0; i < ls_safetensors_count(file) && status == LS_OK && network->flat.n_aliases; i++)
         status = check_again(network, file, context, path, options, ls_safetensors_at(file, i));
@@ -260,6 +279,9 @@ typedef struct loading {
     ls_network *network;
     const char *path, *function;
     const ls_load_options *options; /* may be NULL */
+    char *within;                   /* the path of the part that it is for, with a dot; NULL: the whole network */
+    ls_load_options below;          /* of a part: the options with names as the network has them */
+    const char **skip;
     ls_safetensors *file;
     bool reported;      /* the report is asked for */
     const char *report; /* made before anything is read, and given after */
@@ -279,12 +301,12 @@ static bool brings_classes(const loading *l)
 static ls_status check(loading *l)
 {
     ls_context *context = &l->network->session->context;
-    ls_status status = ls_loading_check(l->network, l->file, context, l->path, l->options, NULL);
+    ls_status status = ls_loading_check(l->network, l->file, context, l->path, l->options, l->within, NULL);
     if (status == LS_OK && brings_classes(l))
         status = ls_network_compare_classes(l->network, l->file, l->path);
     if (status != LS_OK || !l->reported)
         return status;
-    l->report = ls_loading_report(l->network, l->file, l->options);
+    l->report = ls_loading_report(l->network, l->file, l->options, l->within);
     return l->report ? LS_OK : ls_status_of(l->network->session);
 }
 
@@ -315,24 +337,63 @@ static ls_status load_first(loading *l)
     return status;
 }
 
-static ls_status load_into(ls_module *net, loading *l)
+/* Names of the file and patterns are those below the part; the network's are longer. */
+static ls_status lead(loading *l)
 {
-    ls_network *network = l->network = ls_network_of(net, l->function);
-    if (!network || ls_network_wait(network) != LS_OK)
-        return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
-    if (!l->path)
-        return ls_raise(&network->session->context, LS_BAD_ARGUMENT, "%s: path is NULL", l->function);
-    if (ls_network_change(network, l->function) != LS_OK)
-        return ls_status_of(network->session);
+    ls_session *session = l->network->session;
+    ls_context *context = &session->context;
+    int n = 0;
+    if (!l->within || ls_safetensors_lead(l->file, l->within) != LS_OK || !l->options)
+        return ls_status_of(session);
+    while (l->options->skip && l->options->skip[n])
+        n++;
+    l->skip = ls_alloc(context, (size_t)n + 1, sizeof *l->skip, "the patterns of a load");
+    for (int i = 0; l->skip && i < n; i++) {
+        char *whole = ls_format(context, "a pattern", "%s%s", l->within, l->options->skip[i]);
+        l->skip[i] = whole ? ls_intern(session, whole) : NULL;
+        ls_release(context, whole);
+    }
+    l->below = *l->options;
+    l->below.skip = l->skip;
+    l->options = &l->below;
+    return ls_status_of(session);
+}
+
+static ls_status read_file(loading *l)
+{
+    ls_network *network = l->network;
     l->file = ls_safetensors_open(&network->session->context, l->path);
     ls_status status = l->file ? LS_OK : ls_status_of(network->session);
     if (status == LS_OK && l->options && l->options->strip)
         status = ls_safetensors_strip(l->file, l->options->strip);
     if (status == LS_OK)
+        status = lead(l);
+    if (status == LS_OK)
         status = network->defined ? load(l) : load_first(l);
     if (status == LS_OK && brings_classes(l))
         status = ls_network_learn_classes(network, l->file);
     ls_safetensors_close(l->file);
+    ls_release(&network->session->context, l->skip);
+    return status;
+}
+
+static ls_status load_into(ls_module *net, loading *l)
+{
+    ls_module *root = net ? ls_module_root(net) : NULL;
+    const bool part = root != net;
+    ls_network *network = l->network =
+        part ? ls_defined_network_of(root, l->function) : ls_network_of(net, l->function);
+    if (!network || ls_network_wait(network) != LS_OK)
+        return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
+    ls_context *context = &network->session->context;
+    if (!l->path)
+        return ls_raise(context, LS_BAD_ARGUMENT, "%s: path is NULL", l->function);
+    if (ls_network_change(network, l->function) != LS_OK)
+        return ls_status_of(network->session);
+    char path[LS_MODULE_PATH];
+    l->within = part ? ls_format(context, "a module's path", "%s.", ls_module_path(net, path)) : NULL;
+    const ls_status status = part && !l->within ? LS_OUT_OF_MEMORY : read_file(l);
+    ls_release(context, l->within);
     return status;
 }
 

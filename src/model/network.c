@@ -50,7 +50,12 @@ ls_network *ls_network_of(ls_module *net, const char *function)
 {
     if (!net || ls_failed(net->session))
         return NULL;
-    if (!net->network)
+    char path[LS_MODULE_PATH];
+    if (!net->network && net->parent)
+        ls_raise(&net->session->context, LS_NOT_INITIALIZED,
+                 "%s: \"%s\" is a part of another module and has no values of its own; call it with the outermost one",
+                 function, ls_module_path(net, path));
+    else if (!net->network)
         ls_raise(&net->session->context, LS_NOT_INITIALIZED,
                  "%s: the network has no values yet; call ls_module_initialize first", function);
     return net->network;

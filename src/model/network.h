@@ -71,6 +71,7 @@ typedef struct ls_network {
     uint64_t published;    /* how often the host has sent its values, what is frozen among them */
     atomic_int current;
     atomic_int sound; /* ls_sound */
+    bool of_data;     /* data with labels told its shapes */
     bool defined;     /* the shapes are known, and everything has values */
     ls_input_shapes takes;
     int classes;      /* numbers of an output row */
