@@ -5,8 +5,9 @@
  * The rules that hold for every function here:
  *
  * Errors.    The first failure sticks to the session. Later calls on that session do nothing and return an inert
- *            object, NULL or the sticky status, so a program may check once, at the end. The message names the
- *            function, the argument and the shapes. Nothing here prints, exits, aborts or catches a signal.
+ *            object, NULL or the sticky status, so a program may check once, at the end; numbers that they were to
+ *            write are NaN, counts 0. The message names the function, the argument and the shapes. Nothing here
+ *            prints, exits, aborts or catches a signal.
  * Ownership. Tensors, data, networks' values and trainers live until the innermost scope that was open when they were
  *            made is left (ls_enter, ls_leave; a batch of ls_data_next is a scope for tensors); the session itself is
  *            the outermost. Modules live until ls_close. Strings returned live as long as their object.
@@ -298,9 +299,9 @@ bool ls_data_next(ls_data *data, ls_batch *batch);
 
 typedef struct ls_module ls_module;
 
-/* The book's networks: "lenet" and "resnet18" (10 classes, parameters named as PyTorch's state_dict names them), the
- * same with other classes, and with as many as a weights file has. They take the channels, and LeNet's first product
- * the size, of the first images; LeNet's maps have to be of at least 14 x 14. */
+/* The book's networks: "lenet" and "resnet18" (10 classes, parameters named as those of its program in PyTorch, which
+ * are not torchvision's), the same with other classes, and with as many as a weights file has. They take the channels,
+ * and LeNet's first product the size, of the first images; LeNet's maps have to be of at least 14 x 14. */
 ls_module *ls_model(ls_session *session, const char *name);
 ls_module *ls_model_for(ls_session *session, const char *name, int classes);
 ls_module *ls_model_for_file(ls_session *session, const char *name, const char *path);
@@ -319,7 +320,7 @@ ls_tensor *ls_module_infer(ls_module *net, ls_tensor *X);
 typedef enum ls_init_kind { LS_NORMAL, LS_XAVIER, LS_HE } ls_init_kind;
 typedef struct ls_init {
     ls_init_kind kind;   /* LS_XAVIER: uniform(+-sqrt(6/(fan_in+fan_out))); LS_HE: normal(sqrt(2/fan_in)) */
-    double scale;        /* of LS_NORMAL; 0: 0.01 */
+    double scale;        /* of LS_NORMAL; 0: 0.01, -1: zeros */
     bool force;          /* initialise again what has values already */
     const ls_data *like; /* images of the shape to come; NULL: the first call of the network tells */
 } ls_init;
@@ -345,14 +346,13 @@ ls_status ls_module_read_parameter(ls_module *net, const char *name, float *valu
 ls_status ls_module_write_parameter(ls_module *net, const char *name, const float *values, int64_t numbers);
 /* A sum over names and values, equal for equal ones; 0 after a failure. Waits. */
 uint64_t ls_module_checksum(ls_module *net);
-/* A table: each parameter with its shape, and the number of trainable ones. Lives as long as the network. */
-const char *ls_module_summary(ls_module *net);
+const char *ls_module_summary(ls_module *net); /* a table of parameters and shapes; lives as long as the network */
 
 /* safetensors. Loading takes every parameter by name and shape; `*.num_batches_tracked` is passed over, any other
  * missing or extra one is LS_BAD_FILE. F16, BF16 and F64 become float32: the first two exactly, F64 rounded to the
  * nearest. Another type, NaN, infinity, and an F64 that float32 cannot hold are LS_BAD_FILE. A failure leaves the
  * network as it was. A file that ls_module_save wrote knows the shape of the network's images, and loading it tells
- * them to a network that has seen none. */
+ * them to a network that has seen none. `net` may be a part of one that knows its shapes: the names are those below. */
 ls_status ls_module_load(ls_module *net, const char *path);
 ls_status ls_module_save(ls_module *net, const char *path);
 /* SHA-256 over the tensors that ls_module_save writes, in byte order of their names: name, a zero byte, the values as
@@ -375,17 +375,16 @@ typedef enum ls_schedule {
 } ls_schedule;
 
 typedef struct ls_optim {
-    double lr, momentum, weight_decay; /* momentum of LS_SGD alone */
+    double lr, momentum, weight_decay; /* lr 0: none, and a step asks for one; momentum of LS_SGD alone */
     bool nesterov;                     /* likewise; needs momentum */
     ls_schedule schedule;
     int64_t warmup; /* steps of linear rise to lr; with LS_ONE_CYCLE those of its own rise, 0: 0.3 * total */
     int64_t total;  /* steps of the whole run; needed by all schedules but LS_EXPONENTIAL and LS_WARM_RESTARTS */
-    double beta1, beta2, eps; /* of LS_ADAM and LS_ADAMW; 0: 0.9, 0.999, 1e-8 */
-    double clip_norm; /* a gradient with a larger norm, over all parameters together, is scaled to it; 0: never */
-    int64_t
-        full_batch; /* 0: gradients are means over the images there were; else sums divided by this, as MXNet's are */
+    double beta1, beta2, eps; /* of LS_ADAM and LS_ADAMW; 0: 0.9, 0.999, 1e-8; -1: 0 */
+    double clip_norm;   /* a gradient with a larger norm, over all parameters together, is scaled to it; 0: never */
+    int64_t full_batch; /* 0: gradients are means over the images; else sums divided by this, as MXNet's are */
     /* What schedules take; lockstep_train.h has the formulas. A schedule refuses what is another's. */
-    double start_factor, end_factor; /* of lr; 0: the usual, as there */
+    double start_factor, end_factor; /* of lr; 0: the usual, as there; -1: 0 */
     double gamma;
     int64_t period;    /* steps; 0: 1 */
     int period_factor; /* 0: 1 */
@@ -412,10 +411,10 @@ ls_status ls_trainer_step(ls_trainer *trainer);
 
 typedef struct ls_report {
     int64_t step;    /* finished updates, from 1 */
-    double loss;     /* mean over the batch, or over what the losses count, before the update */
+    double loss;     /* mean over what the losses count, or their sum by a smaller full_batch; before the update */
     int64_t correct; /* images whose largest logit is the label's, before the update */
-    int rows;
-    double norm; /* of the gradient before it is clipped; 0 without clip_norm */
+    int rows;        /* images, of several calls of the network those of each */
+    double norm;     /* of the gradient before it is clipped; 0 without clip_norm */
 } ls_report;
 /* Takes the next finished step's report, in order; false where none is finished yet. Up to 1024 wait; then the oldest
  * are dropped. */
@@ -427,10 +426,10 @@ typedef struct ls_metrics {
     double loss;
     int64_t correct, rows;
 } ls_metrics;
-/* Every image of `data` once, in inference mode, on all devices. A loss that is not finite is LS_NOT_FINITE. */
+/* By ls_cross_entropy: every image of `data` once, in inference mode, on all devices. A loss that is not finite is
+ * LS_NOT_FINITE. For other losses there is ls_module_evaluate_with. */
 ls_status ls_module_evaluate(ls_module *net, const ls_data *data, ls_metrics *metrics);
-/* The share of right images; a loss that is not finite is LS_NOT_FINITE. */
-double ls_module_accuracy(ls_module *net, const ls_data *data);
+double ls_module_accuracy(ls_module *net, const ls_data *data); /* likewise, the share of right images */
 /* logits[rows][classes] in the data's file order; `classes` is how many numbers the network makes of an image, in maps
  * too. LS_NOT_FINITE names the first image with one that is NaN or infinity. */
 ls_status ls_module_predict(ls_module *net, const ls_data *data, float *logits, int classes);

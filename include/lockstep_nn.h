@@ -75,7 +75,7 @@ ls_module *ls_nn_linear(ls_session *session, int features);
 ls_module *ls_nn_linear_with(ls_session *session, int features, const ls_linear_options *options);
 ls_module *ls_nn_batch_norm(ls_session *session); /* eps 1e-5, running statistics move by 0.1 a step */
 
-/* How a layer normalises: 0 is the usual value. */
+/* How a layer normalises: 0 is the usual value, and a momentum of -1 is none. */
 typedef struct ls_norm {
     double eps;      /* 1e-5, of RMSNorm 2^-23, as in PyTorch; above 0 and at most 1 */
     double momentum; /* BatchNorm's: how far a step moves the running statistics; 0.1 */
@@ -118,7 +118,7 @@ ls_tensor *ls_module_call_with_lengths(ls_module *parent, const char *name, ls_t
 typedef struct ls_attention_options {
     bool causal;    /* token t sees keys 0 to t */
     double dropout; /* of the weights, in training: from 0 on and below 1 */
-    double scale;   /* 0: 1 / sqrt(features of a head) */
+    double scale;   /* 0: 1 / sqrt(features of a head); -1: 0, so that all keys weigh alike */
     int kv_heads;   /* heads of k and v, which divide those of q: several of q's share one; 0: as many as k has, of a
                        layer as many as q */
     ls_tensor *lengths; /* (images) or (images, 1): tokens of each image, as floats; NULL: all. Keys from the length on

@@ -14,12 +14,12 @@ extern "C" {
 
 /* ---- What trains ------------------------------------------------------------------------------------------------- */
 
-/* Freezes what a pattern fits: * stands for any characters, ? for one ("layer1.*", "*.bias"). A frozen parameter keeps
- * its value: it has no gradient, moments or part in what ranks exchange, and below the lowest parameter that trains
- * there is no backward pass. Frozen running statistics stay as they are, and a BatchNorm that has them normalises by
- * them in training too; to let those of a frozen part move, free "*.running_*" again. Weight and bias of a BatchNorm
- * are frozen both or not at all, and so are its two statistics: a trainer refuses one without the other
- * (LS_BAD_ARGUMENT). `frozen` false: the way back. Of several calls the last whose pattern fits counts.
+/* Freezes what a pattern fits: * stands for any characters, ? for one, [12] for one of these ("layer[12].*", "*.bias").
+ * A frozen parameter keeps its value: it has no gradient, moments or part in what ranks exchange, and below the lowest
+ * parameter that trains there is no backward pass. Frozen running statistics stay as they are, and a BatchNorm that has
+ * them normalises by them in training too; to let those of a frozen part move, free "*.running_*" again. Weight and
+ * bias of a BatchNorm are frozen both or not at all, and so are its two statistics: a trainer refuses one without the
+ * other (LS_BAD_ARGUMENT). `frozen` false: the way back. Of several calls the last whose pattern fits counts.
  *
  * Names are those below `net`, which may be a part of a network; a part that is appended later keeps what it has been
  * told. A pattern that fits nothing is LS_BAD_ARGUMENT, at the latest when the shapes are known. Not while the network
@@ -63,16 +63,16 @@ ls_status ls_trainer_set_options(ls_trainer *trainer, const ls_optim *options);
 
 /* A group: parameters of a trainer that are updated with another rate or weight decay, by factors on the trainer's. */
 typedef struct ls_param_group {
-    double lr, weight_decay; /* factors; 0: 1 */
-    bool no_decay;           /* a factor of 0 for weight_decay */
+    double lr, weight_decay; /* factors; 0: 1, -1: 0 */
+    bool no_decay;           /* a factor of 0 for weight_decay, as -1 */
     bool vectors; /* of what the pattern fits only what has one dimension: biases, and what norms multiply by */
 } ls_param_group;
 /* Puts the parameters whose names the pattern fits, as in ls_module_freeze, into a group. Factors of several groups
  * that have a parameter are multiplied; a further call with the same pattern, and the same `vectors`, takes the place
  * of the earlier one. Before the first step and before ls_checkpoints_open, which holds the groups among the settings,
  * as `groups`; over ranks all set the same. LS_BAD_ARGUMENT: a pattern that fits no parameter, at the latest in the
- * first step. No decay for biases and norms is: ls_trainer_set_group(trainer, "*", &(ls_param_group){.no_decay = true,
- * .vectors = true}); */
+ * first step; a group that changes nothing; a factor for the decay of a trainer that has none. No decay for biases and
+ * norms is: ls_trainer_set_group(trainer, "*", &(ls_param_group){.no_decay = true, .vectors = true}); */
 ls_status ls_trainer_set_group(ls_trainer *trainer, const char *pattern, const ls_param_group *group);
 
 /* ---- Networks in a chain, and gradients of inputs ---------------------------------------------------------------- */
@@ -91,9 +91,9 @@ ls_status ls_trainer_set_group(ls_trainer *trainer, const char *pattern, const l
  *     ls_detach.
  *
  * Each network's step divides by what the loss counts, and its report has that loss. A step moves the running
- * statistics of its own network alone. Where a network has several calls in one loss, or passes in one step, the images
- * of each are counted, so that two losses of a batch each give the mean over both; ls_optim.full_batch = batch gives
- * their sum.
+ * statistics of its own network alone. A loss of several calls of a network counts its images once: the sum of two
+ * losses of a batch is their sum. Of several passes in one step each counts its own, so that two of a batch give the
+ * mean of both losses; ls_optim.full_batch = batch gives their sum, and the report has it.
  *
  * What two networks share is a network of its own, in front of both or behind them: an encoder with two heads, an actor
  * and a critic. A module is a part of one network alone. Its trainer is the one that updates it, at its step, by what

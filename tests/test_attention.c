@@ -205,7 +205,7 @@ static void wrong_calls_are_refused(void **state)
     REFUSED(ls_attention(x, x, x, TOLD(.dropout = 1)), LS_BAD_ARGUMENT, "ls_attention: dropout must be at least 0");
     REFUSED(ls_attention(x, x, x, TOLD(.dropout = NAN)), LS_BAD_ARGUMENT, "ls_attention: dropout must be at least 0");
     REFUSED(ls_attention(x, x, x, TOLD(.dropout = 0.5)), LS_BAD_ARGUMENT, "ls_attention: dropout is for the forward");
-    REFUSED(ls_attention(x, x, x, TOLD(.scale = -1)), LS_BAD_ARGUMENT, "ls_attention: scale must be a number from 0");
+    REFUSED(ls_attention(x, x, x, TOLD(.scale = -2)), LS_BAD_ARGUMENT, "ls_attention: scale must be a number above 0");
     REFUSED(ls_attention(x, x, x, TOLD(.scale = 1e39)), LS_BAD_ARGUMENT, "ls_attention: scale must be a number");
     REFUSED(ls_attention(heads, heads, heads, TOLD(.kv_heads = 2)), LS_BAD_ARGUMENT,
             "ls_attention: kv_heads is 2, and k has 4 heads");

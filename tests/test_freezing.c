@@ -605,8 +605,10 @@ static void wrong_groups_are_refused(void **state)
                  {"fc.*", {.lr = 2}, "ls_trainer_set_group: no parameter is called \"fc.*\""},
                  {"*.running_mean", {.lr = 2}, "no parameter is called \"*.running_mean\""},
                  {"4.weight", {.lr = 2, .vectors = true}, "no parameter of one dimension is called \"4.weight\""},
-                 {"*", {.lr = -1}, "lr and weight_decay, which are factors, must be at least 0"},
-                 {"*", {.weight_decay = 1e30}, "must be at least 0 and below 1e30"},
+                 {"*", {.lr = -2}, "lr and weight_decay, which are factors, must be below 1e30"},
+                 {"*", {.weight_decay = 1e30}, "must be below 1e30, and above 0 or -1, which is 0"},
+                 {"*", {.vectors = true}, "it changes nothing: lr and weight_decay are factors, of which 0 is 1"},
+                 {"*", {.weight_decay = 5}, "weight_decay is a factor on the trainer's, which is 0"},
                  {"*", {.weight_decay = 2, .no_decay = true}, "no_decay leaves no factor of weight_decay"}};
     ls_session *s = ls_open(&(ls_options){.shard = 2});
     ls_data *data = open_images(s, SIDE, BATCH);
@@ -655,7 +657,7 @@ static void a_group_is_replaced(void **state)
             ls_trainer_set_group(trainer, k % 2 ? "*" : "0.*", &(ls_param_group){.lr = 7});
         if (!plain) {
             ls_trainer_set_group(trainer, "*", &(ls_param_group){.lr = 0.5, .weight_decay = 2});
-            ls_trainer_set_group(trainer, "0.*", &(ls_param_group){.lr = 0});
+            ls_trainer_set_group(trainer, "0.*", &(ls_param_group){.lr = 1});
         }
         int done = 0;
         test_train(s, net, trainer, data, &done, 3);

@@ -372,17 +372,18 @@ static void trainers_are_checked(void **state)
                  {{.lr = 1, .schedule = LS_EXPONENTIAL, .gamma = 1, .period_factor = 1}, "period_factor is of"},
                  {{.lr = 1, .schedule = LS_COSINE, .total = 2, .start_factor = 1}, "start_factor is of"},
                  {{.lr = 1, .schedule = LS_STEP_SCHEDULE, .total = 2, .end_factor = 1}, "end_factor is of"}},
-      adams[] = {{{.lr = 1, .momentum = 0.9}, "ls_trainer_new: momentum is SGD's; Adam has beta1"},
-                 {{.lr = 1, .beta1 = 1}, "ls_trainer_new: beta1 and beta2 must be at least 0 and below 1"},
-                 {{.lr = 1, .beta2 = 1}, "ls_trainer_new: beta1 and beta2 must be at least 0 and below 1"},
-                 {{.lr = 1, .beta1 = -0.1}, "ls_trainer_new: beta1 and beta2 must be at least 0 and below 1"},
-                 {{.lr = 1, .eps = 1e30}, "ls_trainer_new: eps must be at least 0, below 1e30"},
-                 {{.lr = 1, .eps = -1e-8}, "ls_trainer_new: eps must be at least 0, below 1e30"},
-                 {{.lr = 1, .beta2 = -0.1}, "ls_trainer_new: beta1 and beta2 must be at least 0 and below 1"},
-                 {{.lr = 1, .eps = 1e-60},
-                  "ls_trainer_new: eps must be at least 0, below 1e30, and no smaller than a float can be"},
-                 {{.lr = 1, .eps = NAN},
-                  "ls_trainer_new: eps must be at least 0, below 1e30, and no smaller than a float can be"}};
+      adams[] = {
+          {{.lr = 1, .momentum = 0.9}, "ls_trainer_new: momentum is SGD's; Adam has beta1"},
+          {{.lr = 1, .beta1 = 1}, "ls_trainer_new: beta1 and beta2 must be below 1, and above 0 or -1, which is none"},
+          {{.lr = 1, .beta2 = 1}, "ls_trainer_new: beta1 and beta2 must be below 1, and above 0 or -1, which is none"},
+          {{.lr = 1, .beta1 = -0.1},
+           "ls_trainer_new: beta1 and beta2 must be below 1, and above 0 or -1, which is none"},
+          {{.lr = 1, .eps = 1e30}, "ls_trainer_new: eps must be below 1e30, no smaller than a float can be"},
+          {{.lr = 1, .eps = -1e-8}, "ls_trainer_new: eps must be below 1e30, no smaller than a float can be"},
+          {{.lr = 1, .beta2 = -0.1},
+           "ls_trainer_new: beta1 and beta2 must be below 1, and above 0 or -1, which is none"},
+          {{.lr = 1, .eps = 1e-60}, "ls_trainer_new: eps must be below 1e30, no smaller than a float can be"},
+          {{.lr = 1, .eps = NAN}, "ls_trainer_new: eps must be below 1e30, no smaller than a float can be"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_refused(LS_SGD, &bad[i].optim, bad[i].words);
     for (size_t i = 0; i < sizeof adams / sizeof *adams; i++)

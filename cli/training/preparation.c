@@ -124,6 +124,8 @@ static int make_trainer(training *t)
     const settings *c = t->run.chosen;
     t->optim = optim_of(c, t->run.model, t->steps);
     t->trainer = ls_trainer_new(t->run.net, (ls_optimizer)c->optimizer, &t->optim);
+    if (t->trainer && c->lr == 0) /* asked for, not left out */
+        ls_trainer_set_lr(t->trainer, 0);
     if (t->trainer && c->no_decay)
         ls_trainer_set_group(t->trainer, "*", &(ls_param_group){.no_decay = true, .vectors = true});
     if (!t->trainer || ls_trainer_check_batches(t->trainer, t->train) != LS_OK)

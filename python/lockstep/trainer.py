@@ -25,7 +25,7 @@ class Trainer:
     optimizer: "sgd", "adam" or "adamw". schedule: "constant", "step", "cosine", "linear", "exponential", "one_cycle" or "warm_restarts",
     with warmup, total, start_factor, end_factor, gamma, period, period_factor; steps, not epochs. clip_norm: a gradient with a larger norm
     is scaled to it. full_batch: gradients are sums divided by this. ema: the decay of an average of the weights, for averaged(). 0 is the
-    usual value; lockstep.h (ls_optim) and lockstep_train.h have the formulas. Raises Error.
+    usual value, -1 an explicit 0 (beta1=-1); lockstep.h (ls_optim) and lockstep_train.h have the formulas. Raises Error.
 
     A network has one trainer: a new one ends the one before, with its moments."""
 
@@ -132,8 +132,8 @@ class Trainer:
         self._options = now
 
     def set_group(self, pattern: str, *, lr: float = 0.0, weight_decay: float = 0.0, decay: bool = True, vectors: bool = False) -> None:
-        """Factors on the trainer's lr and weight_decay for the parameters that a pattern fits; 0 is 1, decay=False none. vectors: of them
-        only what has one dimension, biases and the weights of norms. Before the first step."""
+        """Factors on the trainer's lr and weight_decay for the parameters that a pattern fits; 0 is 1, -1 is 0, decay=False none.
+        vectors: of them only what has one dimension, biases and the weights of norms. Before the first step."""
         group = options("ls_param_group *", lr=lr, weight_decay=weight_decay, no_decay=not decay, vectors=vectors)
         self._call(lib.ls_trainer_set_group, pattern.encode(), group.c)
 

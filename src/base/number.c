@@ -1,7 +1,15 @@
 #include "base/number.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+ls_status ls_no_numbers(float *values, int64_t n, ls_status status)
+{
+    for (int64_t i = 0; values && i < n; i++)
+        values[i] = NAN;
+    return status;
+}
 
 const char *ls_number_text(double value, char text[32])
 {

@@ -403,6 +403,8 @@ size_t ls_data_bytes(const ls_data *data)
 
 ls_status ls_data_about(const ls_data *data, ls_data_info *info)
 {
+    if (!data && info)
+        *info = (ls_data_info){.rows = 0};
     if (!data || !info)
         return data ? ls_raise(data->context, LS_BAD_ARGUMENT, "ls_data_about: info is NULL") : LS_BAD_ARGUMENT;
     const ls_images *of = &data->of;

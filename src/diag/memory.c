@@ -27,6 +27,8 @@ static size_t cores_bytes(const ls_plan *newest, const ls_engine *engine)
 ls_status ls_trainer_memory_needed(ls_trainer *trainer, const ls_data *data, int64_t *bytes)
 {
     LS_OWN_ENVIRONMENT;
+    if (bytes)
+        *bytes = 0;
     if (!trainer)
         return LS_BAD_ARGUMENT;
     ls_network *network = trainer->network;

@@ -70,6 +70,8 @@ static bool is_tried(const int tried[], int n, int executor)
 ls_status ls_self_test(ls_session *session, ls_devices devices, uint64_t *sum)
 {
     LS_OWN_ENVIRONMENT;
+    if (sum)
+        *sum = 0;
     if (!session || ls_failed(session))
         return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
     if (!sum || devices.n < 1 || devices.n > LS_MAX_DEVICES)
@@ -85,7 +87,6 @@ ls_status ls_self_test(ls_session *session, ls_devices devices, uint64_t *sum)
     ls_data *data = images(own);
     int tried[LS_MAX_DEVICES], n_tried = 0;
     ls_device first = {0};
-    *sum = 0;
     for (int d = 0; d < devices.n && !ls_failed(own); d++) {
         const int executor = ls_executor_number(devices.at[d]);
         if (is_tried(tried, n_tried, executor))

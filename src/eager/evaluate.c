@@ -34,7 +34,12 @@ static ls_tensor *with_labels(ls_tensor *outputs, ls_tensor *y, void *user)
     if (!y)
         ls_raise(&outputs->session->context, LS_BAD_ARGUMENT, "%s: the data have neither labels nor targets",
                  (const char *)user);
-    return y ? ls_cross_entropy(outputs, y) : NULL;
+    else if (outputs->shape.rank < 2 || y->shape.rank < outputs->shape.rank - 1 ||
+             (y->shape.rank == outputs->shape.rank && !ls_same_shape(&y->shape, &outputs->shape)))
+        ls_bad_shapes((ls_tensor *[]){outputs, y}, "the network's output, y", (const char *)user,
+                      "its loss is ls_cross_entropy, of outputs (images, classes, ...); for another loss there is "
+                      "ls_module_evaluate_with");
+    return ls_failed(outputs->session) ? NULL : ls_cross_entropy(outputs, y);
 }
 
 /* What `fn` makes of the network's outputs of all images and y. */
@@ -59,9 +64,14 @@ static ls_trace *trace_outcome(ls_module *net, ls_tensor *root, const char *func
     return !ls_failed(session) && ls_network_wait(net->network) == LS_OK ? trace : NULL;
 }
 
+/* Of a failure, which may come in the middle. */
+static const ls_metrics no_metrics = {.loss = NAN};
+
 static ls_status evaluate(ls_module *net, const ls_data *data, ls_loss_fn *fn, void *user, ls_metrics *metrics,
                           const char *function)
 {
+    if (metrics)
+        *metrics = no_metrics;
     if (!net || !data || !fn || !metrics || ls_failed(net->session))
         return refuse(net, data && fn && metrics ? net : NULL, function);
     ls_session *session = net->session;
@@ -77,6 +87,8 @@ static ls_status evaluate(ls_module *net, const ls_data *data, ls_loss_fn *fn, v
             raise_not_finite(session, function, "the loss over images 0 to", metrics->rows - 1);
         metrics->loss /= counted;
     }
+    if (ls_failed(session))
+        *metrics = no_metrics;
     ls_scope_close(session, scope);
     return ls_status_of(session);
 }
@@ -120,17 +132,27 @@ ls_status ls_module_predict(ls_module *net, const ls_data *data, float *logits, 
     LS_OWN_ENVIRONMENT;
     static const char *const function = "ls_module_predict";
     if (!net || !data || !logits || ls_failed(net->session))
-        return refuse(net, data && logits ? net : NULL, function);
+        return ls_no_numbers(logits, data ? data->rows * classes : 0,
+                             refuse(net, data && logits ? net : NULL, function));
     ls_session *session = net->session;
     int scope = ls_scope_open(session, NULL);
     ls_tensor *rows = outcome(net, data, outputs_alone, NULL, function);
-    if (rows && net->network->classes != classes)
+    const bool fits = !rows || net->network->classes == classes;
+    if (!fits)
         ls_raise(&session->context, LS_BAD_SHAPE, "ls_module_predict: the network has %d classes, the caller's rows %d",
                  net->network->classes, classes);
     if (!ls_failed(session))
         run_rows(net, rows, logits, classes, "what the network makes of image", function);
     ls_scope_close(session, scope);
-    return ls_status_of(session);
+    return fits && ls_failed(session) ? ls_no_numbers(logits, data->rows * classes, ls_status_of(session))
+                                      : ls_status_of(session);
+}
+
+static ls_status no_means(double *means, int n, ls_status status)
+{
+    for (int k = 0; means && k < n; k++)
+        means[k] = NAN;
+    return status;
 }
 
 ls_status ls_module_measure(ls_module *net, const ls_data *data, ls_loss_fn *metric, void *user, double *means, int n)
@@ -138,20 +160,21 @@ ls_status ls_module_measure(ls_module *net, const ls_data *data, ls_loss_fn *met
     LS_OWN_ENVIRONMENT;
     static const char *const function = "ls_module_measure";
     if (!net || !data || !metric || !means || ls_failed(net->session))
-        return refuse(net, data && metric && means ? net : NULL, function);
+        return no_means(means, n, refuse(net, data && metric && means ? net : NULL, function));
     ls_session *session = net->session;
     int scope = ls_scope_open(session, NULL), c, h, w;
     ls_tensor *root = outcome(net, data, metric, user, function);
-    if (root &&
-        (root->shape.rank < 1 || root->shape.dim[0] != data->rows || ls_shape_image(&root->shape, &c, &h, &w) != n)) {
+    const bool fits = !root || (root->shape.rank >= 1 && root->shape.dim[0] == data->rows &&
+                                ls_shape_image(&root->shape, &c, &h, &w) == n);
+    if (!fits) {
         char shape[128];
         ls_shape_text(shape, sizeof shape, &root->shape);
         ls_raise(&session->context, LS_BAD_SHAPE, "%s: the metric makes %s; for each image its numbers must be %d",
                  function, shape, n);
     }
-    float *rows =
-        root ? ls_alloc(&session->context, (size_t)data->rows * (size_t)n, sizeof *rows, "an evaluation's metrics")
-             : NULL;
+    float *rows = root && fits ? ls_alloc(&session->context, (size_t)data->rows * (size_t)n, sizeof *rows,
+                                          "an evaluation's metrics")
+                               : NULL;
     if (rows && run_rows(net, root, rows, n, "a metric of image", function) == LS_OK)
         for (int k = 0; k < n; k++) {
             means[k] = 0;
@@ -161,7 +184,7 @@ ls_status ls_module_measure(ls_module *net, const ls_data *data, ls_loss_fn *met
         }
     ls_release(&session->context, rows);
     ls_scope_close(session, scope);
-    return ls_status_of(session);
+    return fits && ls_failed(session) ? no_means(means, n, ls_status_of(session)) : ls_status_of(session);
 }
 
 double ls_module_accuracy(ls_module *net, const ls_data *data)

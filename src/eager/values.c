@@ -402,7 +402,7 @@ ls_status ls_read(ls_tensor *tensor, float *values, int64_t numbers)
     LS_OWN_ENVIRONMENT;
     ls_session *session = ls_value_session(tensor, "ls_read");
     if (!session)
-        return tensor ? ls_status_of(tensor->session) : LS_BAD_ARGUMENT;
+        return ls_no_numbers(values, numbers, tensor ? ls_status_of(tensor->session) : LS_BAD_ARGUMENT);
     if (!values || numbers != ls_shape_numbers(&tensor->shape)) {
         char shape[128];
         ls_shape_text(shape, sizeof shape, &tensor->shape);
@@ -415,7 +415,7 @@ ls_status ls_read(ls_tensor *tensor, float *values, int64_t numbers)
     if (array && numbers)
         memcpy(values, array->data + offset, (size_t)numbers * sizeof *values);
     ls_array_drop(array);
-    return ls_status_of(session);
+    return array ? ls_status_of(session) : ls_no_numbers(values, numbers, ls_status_of(session));
 }
 
 float *ls_numbers(ls_tensor *tensor)

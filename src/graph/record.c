@@ -74,9 +74,19 @@ ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *wh
     return ls_bad_shapes(&(ls_tensor *){(ls_tensor *)x}, "x", function, what); /* looked at alone */
 }
 
+bool ls_has_target(const ls_tensor *x, const ls_tensor *y, const char *function)
+{
+    if (x && !y && !ls_failed(x->session))
+        ls_raise(&x->session->context, LS_BAD_ARGUMENT,
+                 "%s: the second tensor is NULL; a batch has a y where ls_data_set_labels or ls_data_set_targets has "
+                 "given its data one",
+                 function);
+    return y;
+}
+
 bool ls_are_alike(ls_tensor *a, ls_tensor *b, const char *function)
 {
-    if (!ls_operands((ls_tensor *[]){a, b}, 2, function))
+    if (!ls_has_target(a, b, function) || !ls_operands((ls_tensor *[]){a, b}, 2, function))
         return false;
     const bool alike = a->shape.rank >= 1 && b->kind != LS_TENSOR_PARAMETER && ls_same_shape(&a->shape, &b->shape);
     if (!alike)

@@ -51,6 +51,9 @@ ls_tensor *ls_bad_shapes(ls_tensor *const of[], const char *names, const char *f
 /* NULL unless every tensor is there, is of one session that has not failed, and lies on one device. */
 ls_session *ls_operands(ls_tensor *const in[], int n, const char *function);
 
+/* Whether a loss has its second operand, which is a batch's y mostly; false after a failure. */
+bool ls_has_target(const ls_tensor *x, const ls_tensor *y, const char *function);
+
 /* Whether both are (images, ...) of one shape; false after a failure. */
 bool ls_are_alike(ls_tensor *a, ls_tensor *b, const char *function);
 

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "base/environment.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "graph/record.h"
 
@@ -30,9 +31,9 @@ static bool good_options(ls_tensor *q, const ls_tensor *k, const ls_attention_op
         ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: dropout must be at least 0 and below 1", name);
     else if (o->dropout > 0 && !session->recording)
         ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: dropout is for the forward function of a module", name);
-    else if (!(o->scale >= 0) || !isfinite((float)o->scale))
-        ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: scale must be a number from 0 on, 0 for 1/sqrt(features)",
-                 name);
+    else if (!(ls_or_usual(o->scale, 1) >= 0) || !isfinite((float)o->scale))
+        ls_raise(&session->context, LS_BAD_ARGUMENT,
+                 "%s: scale must be a number above 0, 0 for 1/sqrt(features) or -1 for none", name);
     else if (o->kv_heads != 0 && o->kv_heads != heads)
         ls_raise(&session->context, LS_BAD_ARGUMENT, "%s: kv_heads is %d, and k has %lld heads", name, o->kv_heads,
                  (long long)heads);
@@ -68,7 +69,7 @@ ls_tensor *ls_attention(ls_tensor *q, ls_tensor *k, ls_tensor *v, const ls_atten
     const ls_recording *recording = q->session->recording;
     ls_attributes *how = &y->computed.attributes;
     how->causal = o.causal;
-    how->factor = (float)(o.scale > 0 ? o.scale : 1 / sqrt((double)in[0]->shape.dim[3]));
+    how->factor = (float)ls_or_usual(o.scale, 1 / sqrt((double)in[0]->shape.dim[3]));
     if (recording && recording->training && o.dropout > 0) {
         how->rate = (float)o.dropout;
         how->key = ls_hash_name(recording->path);

@@ -133,7 +133,7 @@ static bool put_targets(ls_tensor *in[LS_MAX_IN], ls_tensor *y, const ls_loss *o
 static ls_tensor *cross_entropy(ls_tensor *logits, ls_tensor *y, const ls_loss *o, const char *function)
 {
     ls_tensor *in[LS_MAX_IN] = {logits};
-    if (!ls_operands((ls_tensor *[]){logits, y}, 2, function))
+    if (!ls_has_target(logits, y, function) || !ls_operands((ls_tensor *[]){logits, y}, 2, function))
         return NULL;
     if (logits->shape.rank < 2)
         return ls_bad_shapes((ls_tensor *[]){logits, y}, "logits, y", function,

@@ -168,8 +168,9 @@ static ls_status refuse_shapes(const ls_network *network, const ls_input_shapes 
     char is[128], wanted[128] = "(images, channels, height, width) or (images, features)", which[32] = "images are";
     ls_context *context = &network->session->context;
     if (bad == shapes->n)
-        return ls_raise(context, LS_BAD_SHAPE, "%s: called with %d input%s, the network takes %d", function, shapes->n,
-                        shapes->n == 1 ? "" : "s", network->takes.n);
+        return ls_raise(context, LS_BAD_SHAPE, "%s: called with %d input%s, the network takes %d%s", function,
+                        shapes->n, shapes->n == 1 ? "" : "s", network->takes.n,
+                        network->takes.n > 1 ? ", which ls_module_forward_all and ls_module_infer_all give it" : "");
     ls_shape_text(is, sizeof is, &shapes->at[bad]);
     if (network->defined)
         ls_shape_text(wanted, sizeof wanted, &network->takes.at[bad]);
@@ -266,8 +267,11 @@ static ls_network *build(ls_module *root, ls_devices devices)
 
 static const char *wrong_init(const ls_init *init)
 {
-    if ((int)init->kind < LS_NORMAL || (int)init->kind > LS_HE || !(init->scale >= 0 && init->scale < 1e30))
-        return "init has no such kind, or a scale that is not at least 0 and below 1e30";
+    if ((int)init->kind < LS_NORMAL || (int)init->kind > LS_HE ||
+        !(ls_or_usual(init->scale, 1) >= 0 && init->scale < 1e30))
+        return "init has no such kind, or a scale that is neither above 0 and below 1e30, nor 0 for the usual one, nor "
+               "-1 "
+               "for zeros";
     return NULL;
 }
 
@@ -307,8 +311,8 @@ ls_status ls_module_initialize(ls_module *net, ls_devices devices, const ls_init
     if (!network || ls_failed(session))
         return ls_status_of(session);
     network->init = how;
-    if (how.kind == LS_NORMAL && how.scale == 0)
-        network->init.scale = 0.01;
+    network->init.scale = ls_or_usual(how.scale, how.kind == LS_NORMAL ? 0.01 : 0);
+    network->of_data = how.like && how.like->of.classes > 0;
     if (how.like) {
         const ls_images *of = &how.like->of;
         ls_input_shapes shapes = {1 + of->n_more, {ls_images_shape(of, -1)}};

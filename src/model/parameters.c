@@ -27,6 +27,8 @@ ls_status ls_module_parameter_at(ls_module *net, int i, ls_parameter_info *info)
 {
     LS_OWN_ENVIRONMENT;
     ls_network *network = ls_defined_network_of(net, "ls_module_parameter_at");
+    if (info)
+        *info = (ls_parameter_info){.name = ""};
     if (!network)
         return net ? ls_status_of(net->session) : LS_BAD_ARGUMENT;
     if (!info || i < 0 || i >= network->flat.n_views)
@@ -62,12 +64,19 @@ static ls_status status_after(ls_module *net)
     return status == LS_OK ? LS_BAD_ARGUMENT : status;
 }
 
+/* Of a count that is wrong nothing is written: there may be less room. */
+static ls_status refused(ls_module *net, float *values, int64_t numbers)
+{
+    const ls_status status = status_after(net);
+    return status == LS_BAD_SHAPE ? status : ls_no_numbers(values, numbers, status);
+}
+
 ls_status ls_module_read_parameter(ls_module *net, const char *name, float *values, int64_t numbers)
 {
     LS_OWN_ENVIRONMENT;
     const ls_view *view = find(net, name, values, numbers, "ls_module_read_parameter");
     if (!view)
-        return status_after(net);
+        return refused(net, values, numbers);
     memcpy(values, ls_network_values(net->network, view), view->numbers * sizeof *values);
     return LS_OK;
 }

@@ -95,6 +95,8 @@ ls_status ls_module_check_save(ls_module *net, const char *path)
 ls_status ls_file_model(ls_session *session, const char *path, char *name, size_t size)
 {
     LS_OWN_ENVIRONMENT;
+    if (name && size > 0)
+        *name = '\0';
     if (!session || ls_failed(session))
         return session ? ls_status_of(session) : LS_BAD_ARGUMENT;
     if (!path || !name || size == 0)

@@ -1,5 +1,6 @@
 /* Attention of a sequence to itself as a layer. */
 #include "base/environment.h"
+#include "base/number.h"
 #include "nn/module.h"
 
 /* The same numbers of each image under another shape. */
@@ -49,8 +50,8 @@ ls_module *ls_nn_attention(ls_session *session, int heads, const ls_attention_op
         return ls_bad_layer(session, "ls_nn_attention: heads must be at least 1, and kv_heads divide them");
     if (!(o.dropout >= 0 && o.dropout < 1))
         return ls_bad_layer(session, "ls_nn_attention: dropout must be at least 0 and below 1");
-    if (!(o.scale >= 0))
-        return ls_bad_layer(session, "ls_nn_attention: scale must be at least 0");
+    if (!(ls_or_usual(o.scale, 1) >= 0))
+        return ls_bad_layer(session, "ls_nn_attention: scale must be above 0, 0 for the usual one or -1 for none");
     if (o.lengths)
         return ls_bad_layer(session, "ls_nn_attention: lengths belong to a call: a block's forward calls the layer by "
                                      "ls_module_call_with_lengths");

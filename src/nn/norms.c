@@ -1,5 +1,6 @@
 /* Layers that normalise. */
 #include "base/environment.h"
+#include "base/number.h"
 #include "nn/module.h"
 
 /* The options with the usual values in place of zeros; NULL after LS_BAD_ARGUMENT, as `what` says. */
@@ -7,8 +8,8 @@ static ls_module *norm(ls_session *session, ls_forward *forward, const ls_norm *
 {
     ls_norm how = options ? *options : (ls_norm){0};
     how.eps = how.eps != 0 ? how.eps : eps;
-    how.momentum = how.momentum != 0 ? how.momentum : 0.1;
-    if (!(how.eps > 0 && how.eps <= 1 && how.momentum > 0 && how.momentum <= 1))
+    how.momentum = ls_or_usual(how.momentum, 0.1);
+    if (!(how.eps > 0 && how.eps <= 1 && how.momentum >= 0 && how.momentum <= 1))
         return ls_bad_layer(session, what);
     ls_module *module = ls_module_new(session, forward);
     if (module)
@@ -33,8 +34,9 @@ ls_module *ls_nn_batch_norm_with(ls_session *session, const ls_norm *options)
     if (options && options->no_affine)
         return ls_bad_layer(session,
                             "ls_nn_batch_norm_with: BatchNorm has its weight and bias always; leave no_affine");
-    return norm(session, forward_batch_norm, options, 1e-5,
-                "ls_nn_batch_norm_with: eps and momentum must be above 0 and at most 1");
+    return norm(
+        session, forward_batch_norm, options, 1e-5,
+        "ls_nn_batch_norm_with: eps and momentum must be above 0 and at most 1, or the momentum -1, which is none");
 }
 
 /* As many parameters as the numbers that LayerNorm and RMSNorm are over, or GroupNorm's channels. */

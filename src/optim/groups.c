@@ -7,14 +7,20 @@
 #include "base/number.h"
 #include "optim/schedule.h"
 
-const char *ls_group_wrong(const ls_param_group *group)
+const char *ls_group_wrong(const ls_param_group *group, const ls_optim *options)
 {
     if (!group)
         return "the group is NULL";
-    if (!ls_is_rate(group->lr) || !ls_is_rate(group->weight_decay))
-        return "lr and weight_decay, which are factors, must be at least 0 and below 1e30";
+    if (!ls_is_rate(ls_or_usual(group->lr, 1)) || !ls_is_rate(ls_or_usual(group->weight_decay, 1)))
+        return "lr and weight_decay, which are factors, must be below 1e30, and above 0 or -1, which is 0";
     if (group->no_decay && group->weight_decay != 0)
         return "no_decay leaves no factor of weight_decay";
+    if (group->lr == 0 && group->weight_decay == 0 && !group->no_decay)
+        return "it changes nothing: lr and weight_decay are factors, of which 0 is 1 and -1 is 0; ls_module_freeze "
+               "holds "
+               "parameters still";
+    if (group->weight_decay > 0 && options->weight_decay == 0)
+        return "weight_decay is a factor on the trainer's, which is 0: give that by ls_optim.weight_decay";
     return NULL;
 }
 
@@ -28,13 +34,10 @@ bool ls_group_is_same(const ls_group_rule *a, const ls_group_rule *b)
     return a->group.vectors == b->group.vectors && strcmp(a->pattern, b->pattern) == 0;
 }
 
-/* 0 stands for what changes nothing. */
 static ls_factors factors_of(const ls_param_group *group)
 {
-    return (ls_factors){.lr = group->lr != 0 ? group->lr : 1,
-                        .weight_decay = group->no_decay            ? 0
-                                        : group->weight_decay != 0 ? group->weight_decay
-                                                                   : 1};
+    return (ls_factors){.lr = ls_or_usual(group->lr, 1),
+                        .weight_decay = group->no_decay ? 0 : ls_or_usual(group->weight_decay, 1)};
 }
 
 ls_factors ls_group_factors(const ls_group_rule rules[], int n, const char *name, int rank)

@@ -11,8 +11,8 @@ typedef struct ls_group_rule {
     ls_param_group group;
 } ls_group_rule;
 
-/* What is wrong with a group; NULL where nothing is. */
-const char *ls_group_wrong(const ls_param_group *group);
+/* What is wrong with a group of a trainer with these options; NULL where nothing is. */
+const char *ls_group_wrong(const ls_param_group *group, const ls_optim *options);
 
 /* Whether a parameter of that name, and of so many dimensions, is in the group. */
 bool ls_group_has(const ls_group_rule *rule, const char *name, int rank);

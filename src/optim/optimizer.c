@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/math.h"
+#include "base/number.h"
 #include "base/random.h"
 #include "optim/schedule.h"
 
@@ -14,6 +15,11 @@ static const struct optimizer {
                   [LS_ADAMW] = {"adamw", {"exp_avg", "exp_avg_sq"}}};
 static const char average[] = "average";
 enum { OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
+
+static bool is_share(double x)
+{
+    return x >= 0 && x < 1;
+}
 
 const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *o)
 {
@@ -31,10 +37,10 @@ const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *o)
         return "momentum is SGD's; Adam has beta1";
     if (kind == LS_SGD && (o->beta1 != 0 || o->beta2 != 0 || o->eps != 0))
         return "beta1, beta2 and eps are Adam's";
-    if (!(o->beta1 >= 0 && o->beta1 < 1) || !(o->beta2 >= 0 && o->beta2 < 1))
-        return "beta1 and beta2 must be at least 0 and below 1";
-    if (!(o->eps >= 0 && o->eps < 1e30) || (o->eps > 0 && (float)o->eps == 0))
-        return "eps must be at least 0, below 1e30, and no smaller than a float can be";
+    if (!is_share(ls_optimizer_beta1(o)) || !is_share(ls_optimizer_beta2(o)))
+        return "beta1 and beta2 must be below 1, and above 0 or -1, which is none";
+    if (!ls_is_rate(ls_optimizer_eps(o)) || (o->eps > 0 && (float)o->eps == 0))
+        return "eps must be below 1e30, no smaller than a float can be, and above 0 or -1, which is none";
     if (!(o->clip_norm >= 0 && o->clip_norm < 1e30))
         return "clip_norm must be at least 0 and below 1e30";
     if (!(o->ema >= 0 && o->ema < 1))
@@ -81,17 +87,17 @@ bool ls_is_moment(const char *name)
 
 double ls_optimizer_beta1(const ls_optim *options)
 {
-    return options->beta1 != 0 ? options->beta1 : 0.9;
+    return ls_or_usual(options->beta1, 0.9);
 }
 
 double ls_optimizer_beta2(const ls_optim *options)
 {
-    return options->beta2 != 0 ? options->beta2 : 0.999;
+    return ls_or_usual(options->beta2, 0.999);
 }
 
 double ls_optimizer_eps(const ls_optim *options)
 {
-    return options->eps != 0 ? options->eps : 1e-8;
+    return ls_or_usual(options->eps, 1e-8);
 }
 
 float ls_optimizer_divisor(const ls_optim *o, double counted)

@@ -1,6 +1,7 @@
 #include "optim/schedule.h"
 
 #include "base/math.h"
+#include "base/number.h"
 
 static const struct schedule {
     const char *name;
@@ -56,8 +57,8 @@ const char *ls_schedule_wrong(const ls_optim *o)
         return "warmup must be at least 0, and the step, cosine, linear and one-cycle schedules need total";
     if (o->schedule == LS_ONE_CYCLE && o->warmup >= o->total)
         return "warmup, the rise of the one-cycle schedule, must be below total";
-    if (!ls_is_rate(o->start_factor) || !ls_is_rate(o->end_factor))
-        return "start_factor and end_factor must be at least 0 and below 1e30";
+    if (!ls_is_rate(ls_schedule_start(o)) || !ls_is_rate(ls_schedule_end(o)))
+        return "start_factor and end_factor must be below 1e30, and above 0 or -1, which is 0";
     if (!ls_is_rate(o->gamma) || (o->gamma == 0 && o->schedule == LS_EXPONENTIAL))
         return "the exponential schedule needs gamma, above 0 and below 1e30";
     if (o->schedule == LS_EXPONENTIAL && o->period < 0)
@@ -69,12 +70,12 @@ const char *ls_schedule_wrong(const ls_optim *o)
 
 double ls_schedule_start(const ls_optim *o)
 {
-    return o->start_factor != 0 ? o->start_factor : o->schedule == LS_ONE_CYCLE ? 1.0 / 25 : 1;
+    return ls_or_usual(o->start_factor, o->schedule == LS_ONE_CYCLE ? 1.0 / 25 : 1);
 }
 
 double ls_schedule_end(const ls_optim *o)
 {
-    return o->end_factor != 0 || o->schedule != LS_ONE_CYCLE ? o->end_factor : ls_schedule_start(o) / 1e4;
+    return ls_or_usual(o->end_factor, o->schedule == LS_ONE_CYCLE ? ls_schedule_start(o) / 1e4 : 0);
 }
 
 int64_t ls_schedule_period(const ls_optim *o)

@@ -63,7 +63,9 @@ static ls_report report_of(const ls_step_job *step)
         report.correct += (int64_t)metrics[LS_METRIC_CORRECT];
     }
     ls_tree_sum_doubles(step->results.losses, step->shards);
-    report.loss = step->results.losses[0] / step->counted;
+    /* Of a last, partial batch full_batch makes the step smaller, not the mean that tells how good the weights are. */
+    const double full = (double)step->trainer->options.full_batch;
+    report.loss = step->results.losses[0] / (full > 0 && full < step->counted ? full : step->counted);
     return report;
 }
 

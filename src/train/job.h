@@ -210,8 +210,9 @@ struct ls_trainer {
     ls_network *network;
     ls_optimizer kind;
     ls_optim options;
-    int noted; /* checkpoints that hold the options */
-    double lr; /* that the schedule scales: the options', or what was set since */
+    int noted;   /* checkpoints that hold the options */
+    double lr;   /* that the schedule scales: the options', or what was set since */
+    bool has_lr; /* it was given: not left out of the options */
     ls_updates updates;
     /* In the memory of the network's executor: */
     /* [n_moments][trainable], the average behind the optimizer's; only this rank's pieces are kept up, unless it clips;

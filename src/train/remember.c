@@ -60,6 +60,8 @@ ls_status ls_trainer_recall(ls_trainer *trainer)
 ls_status ls_trainer_step_back(ls_trainer *trainer, int64_t *step)
 {
     LS_OWN_ENVIRONMENT;
+    if (step)
+        *step = 0;
     if (!trainer || !step)
         return LS_BAD_ARGUMENT;
     ls_network *network = trainer->network;

@@ -166,6 +166,7 @@ ls_status ls_trainer_set_lr(ls_trainer *trainer, double lr)
         return ls_raise(&trainer->session->context, LS_BAD_ARGUMENT,
                         "ls_trainer_set_lr: lr is %g; it must be at least 0 and below 1e30", lr);
     trainer->lr = lr;
+    trainer->has_lr = true;
     return LS_OK;
 }
 
@@ -195,6 +196,7 @@ ls_status ls_trainer_set_options(ls_trainer *trainer, const ls_optim *options)
         return ls_raise(&trainer->session->context, LS_BAD_ARGUMENT, "ls_trainer_set_options: %s", wrong);
     trainer->options = *options;
     trainer->lr = options->lr;
+    trainer->has_lr = options->lr != 0;
     return LS_OK;
 }
 
@@ -448,6 +450,7 @@ ls_status ls_trainer_restore(ls_trainer *trainer, int64_t step, const float *mom
     trainer->began = step - age;
     trainer->began_average = step - averaged;
     trainer->lr = lr < 0 ? trainer->options.lr : lr;
+    trainer->has_lr |= lr >= 0;
     return LS_OK;
 }
 
@@ -527,7 +530,13 @@ static ls_status hand_in(ls_trainer *trainer, bool update, const char *function)
 ls_status ls_trainer_step(ls_trainer *trainer)
 {
     LS_OWN_ENVIRONMENT;
-    return trainer ? hand_in(trainer, true, "ls_trainer_step") : LS_BAD_ARGUMENT;
+    if (!trainer)
+        return LS_BAD_ARGUMENT;
+    if (!trainer->has_lr && !ls_failed(trainer->session))
+        return ls_raise(&trainer->session->context, LS_BAD_ARGUMENT,
+                        "ls_trainer_step: there is no learning rate, as ls_optim.lr is 0, so that nothing would learn; "
+                        "ls_trainer_set_lr gives one, also a 0 that is meant");
+    return hand_in(trainer, true, "ls_trainer_step");
 }
 
 void ls_trainer_vote(ls_trainer *trainer, int number)
@@ -593,6 +602,7 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     trainer->kind = kind;
     trainer->options = *options;
     trainer->lr = options->lr;
+    trainer->has_lr = options->lr != 0;
     trainer->n_moments = ls_optimizer_moments(kind, options);
     pthread_mutex_init(&trainer->lock, NULL);
     network->gradient = gradient;

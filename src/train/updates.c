@@ -28,7 +28,8 @@ static ls_status check_fits(const struct ls_trainer *trainer, const ls_group_rul
 
 static ls_status check_call(const struct ls_trainer *trainer, const char *pattern, const ls_param_group *group)
 {
-    const char *wrong = !pattern || !*pattern ? "the pattern is empty; \"*\" is everything" : ls_group_wrong(group);
+    const char *wrong =
+        !pattern || !*pattern ? "the pattern is empty; \"*\" is everything" : ls_group_wrong(group, &trainer->options);
     if (ls_failed(trainer->session))
         return ls_status_of(trainer->session);
     if (!wrong && trainer->updates.settled)

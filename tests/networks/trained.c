@@ -50,7 +50,8 @@ void recipe_begin(const recipe *r, const way *w, begun *b)
         ls_module_freeze(b->net, t->frozen, true);
     b->trainer = ls_trainer_new(b->net, t->kind, &t->options);
     if (*t->grouped)
-        ls_trainer_set_group(b->trainer, t->grouped, &(ls_param_group){.lr = 2, .weight_decay = 0.5});
+        ls_trainer_set_group(b->trainer, t->grouped,
+                             &(ls_param_group){.lr = 2, .weight_decay = t->options.weight_decay > 0 ? 0.5 : 0});
     if (t->vectors)
         ls_trainer_set_group(b->trainer, "*", &(ls_param_group){.no_decay = true, .vectors = true});
 }
