@@ -277,6 +277,61 @@ static void as_many_as_a_shard_are_a_shards(void **state)
     expect(&whole, (how){.shard = BATCH, .batch_norm = 4 * BATCH, .devices = 2});
 }
 
+/* ---- Memory ---- */
+
+typedef struct counted {
+    int until_failure, held;
+} counted;
+
+static void *allocate(size_t bytes, size_t alignment, void *user)
+{
+    counted *c = user;
+    if (c->until_failure && --c->until_failure == 0)
+        return NULL;
+    c->held++;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void release(void *memory, void *user)
+{
+    ((counted *)user)->held -= memory != NULL;
+    free(memory);
+}
+
+/* One step, with whose allocation of that number there is no memory; 0: of none. */
+static ls_status step_without(int number)
+{
+    counted c = {.until_failure = number};
+    const ls_allocator allocator = {allocate, release, &c};
+    ls_session *s = ls_open(&(ls_options){.shard = 4, .batch_norm = -1, .allocator = &allocator});
+    if (!s)
+        return LS_OUT_OF_MEMORY;
+    kind k = PLAIN;
+    uint8_t pixels[ROWS * SIDE * SIDE], labels[ROWS];
+    test_make_images(pixels, sizeof pixels, labels, ROWS, CLASSES);
+    ls_data *data = ls_data_from_memory(s, pixels, labels, ROWS, 1, SIDE, SIDE, CLASSES, &(ls_loader){.batch = BATCH});
+    ls_module *net = network(s, &k);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.0625});
+    ls_batch b;
+    if (!ls_failed(s) && ls_data_next(data, &b))
+        test_step(net, trainer, &b);
+    const ls_status status = ls_wait(s);
+    ls_close(s);
+    assert_int_equal(c.held, 0);
+    return status;
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    (void)state;
+    int number = 1;
+    while (step_without(number) == LS_OUT_OF_MEMORY)
+        number++;
+    assert_true(number > 100);
+    assert_int_equal(step_without(0), LS_OK);
+}
+
 /* ---- Refused ---- */
 
 static void what_cannot_meet_is_refused(void **state)
@@ -316,6 +371,7 @@ int main(void)
         cmocka_unit_test(verifying_changes_nothing),
         cmocka_unit_test(numbers_are_those_of_one_shard),
         cmocka_unit_test(as_many_as_a_shard_are_a_shards),
+        cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(what_cannot_meet_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
