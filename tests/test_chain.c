@@ -180,7 +180,7 @@ static void run_heads(ls_session *s, const json_t *one)
     }
     if (ls_wait(s) != LS_OK)
         fail_msg("heads: %s", ls_message(s));
-    double worst = off_losses(trainers[0], one, "g_losses", 1);
+    double worst = off_losses(trainers[0], one, "g_losses");
     for (int i = 0; i < 3; i++)
         worst = fmax(worst, off_after(nets[i], names[i], one));
     print_message("heads: off by %.2g\n", worst);

@@ -63,9 +63,9 @@ static const row table[] = {
     {"shard", "N", RUNS | BENCH | DOCTOR, KIND_COUNT, AT(shard),
      "images in a shard, the unit of work (default 64; 256 in tf32 and bf16)", 1, MOST_SHARD, NULL},
     {"bn", "HOW", TRAIN | BENCH | DOCTOR, KIND_COUNT, AT(bn),
-     "the images over which BatchNorm computes mean and variance in\ntraining: with 'shard' the images of one shard, "
-     "with 'sync' all\n"
-     "images of the batch, with a number so many images, a multiple\nof --shard (default shard)",
+     "the images over which BatchNorm computes mean and variance in\ntraining: with 'shard' those of one shard, with "
+     "'sync' all of\nthe batch, with a number N those of N images in a row. N must be\na multiple of --shard (default "
+     "shard)",
      1, MOST_SHARD, bn_choices},
     {"epochs", "N", TRAIN, KIND_COUNT, AT(epochs), "passes over the training images (default 10)", 1, INT_MAX, NULL},
     {"steps", "N", TRAIN, KIND_COUNT, AT(steps), "end after N steps in all, or after --epochs if that is sooner", 1,
