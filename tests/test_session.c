@@ -365,7 +365,7 @@ static void trainers_are_checked(void **state)
                  {{.lr = 1, .schedule = LS_WARM_RESTARTS, .period = 2, .period_factor = -1}, "period_factor must"},
                  {{.lr = 1, .period = -1}, "period is of the exponential"},
                  {{.lr = 1, .schedule = LS_COSINE, .total = 2, .gamma = -1}, "gamma is the exponential"},
-                 {{.lr = 1, .schedule = LS_LINEAR, .total = 2, .start_factor = -1}, "start_factor and end_factor"},
+                 {{.lr = 1, .schedule = LS_LINEAR, .total = 2, .start_factor = -2}, "start_factor and end_factor"},
                  {{.lr = 1, .schedule = LS_LINEAR, .total = 2, .end_factor = NAN}, "start_factor and end_factor"},
                  {{.lr = 1, .gamma = 1}, "gamma is the exponential"},
                  {{.lr = 1, .schedule = LS_COSINE, .total = 2, .period = 1}, "period is of"},

@@ -295,7 +295,7 @@ static void computing_needs_images(void **state)
     ls_matmul(x, ls_zeros(s, LS_SHAPE(3, 2)));
     assert_caught(s, LS_BAD_SHAPE,
                   "ls_matmul: x must be flat or (images, tokens, features), and weight a parameter (features of x, "
-                  "outputs); x is (2, 2), weight (3, 2)");
+                  "outputs), as ls_linear takes (outputs, features of x); x is (2, 2), weight (3, 2)");
     ls_conv2d(x, x, NULL, NULL);
     assert_caught(s, LS_BAD_SHAPE,
                   "ls_conv2d: weight must be a parameter (outputs, channels of x / groups, kernel, kernel_w); "
