@@ -256,6 +256,7 @@ typedef struct ls_loader {
     void (*told)(const char *line, void *user); /* of faulty files in a "folder" the first 20, a line each; or NULL */
     void *user;
     double edge_target; /* what a crop shifts into targets with places (ls_data_set_targets), say an ignored label */
+    bool drop_last;     /* an epoch ends before a partial batch; evaluation and prediction take all images */
 } ls_loader;
 
 enum { LS_MAX_INPUTS = 4 }; /* tensors that a network takes at once */
@@ -290,7 +291,7 @@ ls_data *ls_data_from_memory(ls_session *session, const uint8_t *images, const u
                              int channels, int height, int width, int classes, const ls_loader *loader);
 
 int64_t ls_data_rows(const ls_data *data);
-int ls_data_batches(const ls_data *data); /* in one epoch, the partial last one included */
+int ls_data_batches(const ls_data *data); /* in one epoch; the partial last one counts unless drop_last leaves it out */
 
 /* The next batch of the epoch; false at its end (the call after that begins the next epoch) and after a failure. */
 bool ls_data_next(ls_data *data, ls_batch *batch);
@@ -386,10 +387,11 @@ typedef struct ls_optim {
     /* What schedules take; lockstep_train.h has the formulas. A schedule refuses what is another's. */
     double start_factor, end_factor; /* of lr; 0: the usual, as there; -1: 0 */
     double gamma;
-    int64_t period;    /* steps; 0: 1 */
-    int period_factor; /* 0: 1 */
-    double ema;        /* decay of an average of the weights, ls_trainer_use_average; 0: none is kept */
-    bool ema_warmup;   /* it decays faster at first; needs an ema */
+    int64_t period;               /* steps; 0: 1 */
+    int period_factor;            /* 0: 1 */
+    double ema;                   /* decay of an average of the weights, ls_trainer_use_average; 0: none is kept */
+    bool ema_warmup, ema_buffers; /* it decays faster at first; averages BatchNorm's statistics too; need an ema */
+    bool after_warmup;            /* the schedule begins where the warm-up ends; needs a warmup */
 } ls_optim;
 
 /* Updates the network from the gradients of ls_backward, which are summed over the shards in a fixed tree and divided
@@ -417,7 +419,7 @@ typedef struct ls_report {
     double norm;     /* of the gradient before it is clipped; 0 without clip_norm */
 } ls_report;
 /* Takes the next finished step's report, in order; false where none is finished yet. Up to 1024 wait; then the oldest
- * are dropped. */
+ * are dropped, and ls_trainer_reports_lost counts them. */
 bool ls_trainer_next_report(ls_trainer *trainer, ls_report *report);
 
 /* ---- Evaluation -------------------------------------------------------------------------------------------------- */

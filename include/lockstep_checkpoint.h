@@ -20,12 +20,13 @@ extern "C" {
  * A run that loads one goes on with the same bits as if it had never ended, on any devices and any instruction set.
  * Settings that would change the bits are compared when one is loaded: numerics, model, init, seed, shard, conv, dtype,
  * data, batch, shuffle, optimizer, lr, momentum, nesterov, beta1, beta2, eps (the last three with Adam), weight_decay,
- * clip_norm, ema and full_batch (above 0), ema_warmup (where it is on), schedule, warmup, total, start_factor,
+ * clip_norm, ema and full_batch (above 0), ema_warmup, ema_buffers and after_warmup (each where it is on), schedule,
+ * warmup, total, start_factor,
  * end_factor, gamma, period and period_factor (each with the schedules that take it; end_factor above 0), frozen and
- * groups (the patterns of ls_module_freeze and ls_trainer_set_group, where there are any), batch_norm, flip, crop and
- * erase (each where it is on), and the caller's own. A rate that ls_trainer_set_lr has set is none of them: the
- * checkpoint holds it, and lr is the option. Averages that a checkpoint lacks, where ema is allowed to change, begin
- * with the next update.
+ * groups (the patterns of ls_module_freeze and ls_trainer_set_group, where there are any), batch_norm, drop_last, flip,
+ * crop and erase (each where it is on), and the caller's own. A rate that ls_trainer_set_lr has set is none of them: the
+ * checkpoint holds it, and lr is the option. Averages that a checkpoint lacks, where ema or ema_buffers is allowed to
+ * change, begin with the next update.
  *
  * Over ranks every rank makes each of these calls, at the same step. Rank 0 alone has the folder, reads and writes; the
  * others' disks, directories, settings and `told` do not matter. What is found and loaded, notes too, and what one rank
@@ -47,8 +48,9 @@ typedef struct ls_checkpoint_options {
 } ls_checkpoint_options;
 
 /* Opens a folder for the trainer's run over `data` (NULL: the caller keeps its own position), and makes it where it is
- * not there. One process at a time has it: LS_BUSY names the other. It is held until its scope is left. Needs what
- * saving weights and fingerprints need (LS_UNSUPPORTED). `options` may be NULL. */
+ * not there; one that it made goes with it where nothing was saved. One process at a time has it: LS_BUSY names the
+ * other. It is held until its scope is left. Needs what saving weights and fingerprints need (LS_UNSUPPORTED).
+ * `options` may be NULL. */
 ls_checkpoints *ls_checkpoints_open(ls_trainer *trainer, ls_data *data, const char *directory,
                                     const ls_checkpoint_options *options);
 

@@ -30,7 +30,9 @@ ls_status ls_module_freeze(ls_module *net, const char *pattern, bool frozen);
 /* ---- Rates and groups -------------------------------------------------------------------------------------------- */
 
 /* The rate of step k, from 0, with lr the trainer's and T = ls_optim.total. A warm-up comes first: lr*(k + 1)/warmup
- * while k < warmup. Then, with cos(a, b, x) = b + (a - b)*(1 + cos(pi*x))/2, and k the same number:
+ * while k < warmup. Then, with cos(a, b, x) = b + (a - b)*(1 + cos(pi*x))/2, and k the same number, or with
+ * after_warmup k - warmup, and T - warmup in place of T (SequentialLR of PyTorch, with warmup for its milestone, of
+ * LinearLR(opt, 1/warmup, total_iters=warmup - 1) and the schedule below):
  *
  * LS_STEP_SCHEDULE: lr, from T/2 on 0.1*lr, from 3*T/4 on 0.01*lr.
  *
@@ -116,14 +118,19 @@ ls_status ls_trainer_set_group(ls_trainer *trainer, const char *pattern, const l
  * inputs alone. LS_BAD_ARGUMENT for a network that was not called by ls_module_forward on the way to this loss. */
 ls_status ls_backward_for(ls_tensor *loss, ls_module *const nets[], int n);
 
+/* How many reports ls_trainer_next_report will never give, as nobody took them in time; 0 without a trainer. */
+int64_t ls_trainer_reports_lost(ls_trainer *trainer);
+
 /* ---- Averages ---------------------------------------------------------------------------------------------------- */
 
 /* The moving average of what trains, which is kept where the option ema is above 0: after each update, of weights w,
  *   average = average + (1 - d)*(w - average), d = ema; the first time average = w.
  * With ema_warmup d = min(ema, (1 + n)/(10 + n)), where the average holds n updates: TensorFlow's
  * ExponentialMovingAverage with num_updates, torch_ema's use_num_updates. All else is PyTorch's
- * torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(ema) and use_buffers=False, in float32: frozen
- * parameters and BatchNorm's statistics are no part of it, and stay as they are.
+ * torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn(ema), in float32. Frozen parameters are no part of it,
+ * and stay as they are. So do BatchNorm's statistics, as with use_buffers=False: averages that lag far behind the
+ * weights may then be judged by statistics that are not theirs. With ema_buffers the same average is kept of the
+ * statistics, as with use_buffers=True.
  *
  * With `on` the averages take the place of the network's values, for evaluation, prediction, saving and fingerprints;
  * without, the network has its own values back, to the bit, as it has when the trainer ends. Meanwhile nothing else may

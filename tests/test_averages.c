@@ -73,7 +73,7 @@ static void as_in_pytorch(void **state)
 typedef struct way {
     ls_optimizer optimizer;
     double momentum, clip, ema;
-    bool warmup, group;
+    bool warmup, group, buffers;
     const char *frozen;
     int microbatches; /* of a step; 0: one */
     int devices;
@@ -85,7 +85,10 @@ static const way ways[] = {{.momentum = 0, .ema = 0.75},
                            {.momentum = 0.9, .ema = 0.9, .warmup = true, .microbatches = 2},
                            {.optimizer = LS_ADAMW, .ema = 0.5, .frozen = "[01].*"},
                            {.optimizer = LS_ADAM, .ema = 0.75, .clip = 0.25, .microbatches = 2},
-                           {.momentum = 0.9, .ema = 0.75, .group = true, .frozen = "4.bias"}};
+                           {.momentum = 0.9, .ema = 0.75, .group = true, .frozen = "4.bias"},
+                           {.momentum = 0.9, .ema = 0.75, .buffers = true, .microbatches = 2},
+                           {.optimizer = LS_ADAM, .ema = 0.9, .warmup = true, .buffers = true, .clip = 0.25},
+                           {.ema = 0.75, .buffers = true, .frozen = "[01].*"}};
 enum { WAYS = sizeof ways / sizeof *ways };
 
 typedef struct begun {
@@ -109,7 +112,8 @@ static begun begin(const way *w)
                                            .weight_decay = 0.125,
                                            .clip_norm = w->clip,
                                            .ema = w->ema,
-                                           .ema_warmup = w->warmup});
+                                           .ema_warmup = w->warmup,
+                                           .ema_buffers = w->buffers});
     if (w->group)
         ls_trainer_set_group(b.trainer, "4.*", &(ls_param_group){.lr = 2});
     return b;
@@ -145,7 +149,7 @@ static void the_formula_holds_to_the_bit(void **state)
             take(b.net, values);
             const double warm = (1.0 + n) / (10.0 + n), decay = w->warmup && warm < w->ema ? warm : w->ema;
             for (int i = 0; i < ALL; i++) {
-                const bool taken = n == 0 || is_statistics(i / LONGEST);
+                const bool taken = n == 0 || (is_statistics(i / LONGEST) && !w->buffers);
                 average[i] = taken ? values[i] : fmaf((float)(1 - decay), values[i] - average[i], average[i]);
             }
             assert_int_equal(ls_trainer_use_average(b.trainer, true), LS_OK);
@@ -214,7 +218,7 @@ static void bits_do_not_depend_on_devices(void **state)
             assert_same(&p, &alone);
         }
         way without = ways[k];
-        without.ema = without.warmup = 0;
+        without.ema = without.warmup = without.buffers = 0;
         const begun b = begin(&without);
         char digits[65];
         for (int n = 0; n < STEPS; n++)
@@ -435,7 +439,8 @@ static void wrong_calls_are_refused(void **state)
     } wrong[] = {{{.lr = 1, .ema = 1}, "ls_trainer_new: ema must be at least 0 and below 1"},
                  {{.lr = 1, .ema = -0.5}, "ls_trainer_new: ema must be at least 0 and below 1"},
                  {{.lr = 1, .ema = NAN}, "ls_trainer_new: ema must be at least 0 and below 1"},
-                 {{.lr = 1, .ema_warmup = true}, "ls_trainer_new: ema_warmup needs an ema"}};
+                 {{.lr = 1, .ema_warmup = true}, "ls_trainer_new: ema_warmup needs an ema"},
+                 {{.lr = 1, .ema_buffers = true}, "ls_trainer_new: ema_buffers needs an ema"}};
     ls_session *s = ls_open(&(ls_options){.shard = 2});
     ls_module *net = figures_network(s);
     ls_module_initialize(net, test_cpus(1), NULL);
@@ -658,6 +663,32 @@ static void averages_outlive_another_optimizer(void **state)
     assert_memory_equal(values[0], values[1], sizeof values[0]);
 }
 
+/* Averages of a run that kept none of the statistics are none to go on with: both begin anew, once that is allowed. */
+static void statistics_may_join_them_late(void **state)
+{
+    (void)state;
+    const way before = {.ema = 0.75}, after = {.ema = 0.75, .buffers = true};
+    float values[ALL], there[ALL];
+    save_after(&before, "joined", 3);
+    begun b = begin(&after);
+    assert_false(ls_checkpoint_load(open_kept(&b, "joined", NULL), NULL));
+    assert_caught(b.s, LS_CHANGED, "ema_buffers was not set and is yes now");
+    ls_close(b.s);
+    b = begin(&after);
+    assert_true(ls_checkpoint_load(open_kept(&b, "joined", "ema_buffers"), NULL));
+    take(b.net, values);
+    ls_trainer_use_average(b.trainer, true);
+    take(b.net, there);
+    assert_memory_equal(there, values, sizeof there);
+    ls_trainer_use_average(b.trainer, false);
+    end(&b);
+    b = begin(&before);
+    assert_int_equal(ls_trainer_set_options(b.trainer, &(ls_optim){.lr = 1, .ema = 0.75, .ema_buffers = true}),
+                     LS_BAD_ARGUMENT);
+    assert_caught(b.s, LS_BAD_ARGUMENT, "ls_trainer_set_options: ema_buffers can neither begin nor end");
+    ls_close(b.s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -676,6 +707,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_run_goes_on_with_its_averages, test_folder_make, test_folder_remove),
         cmocka_unit_test_setup_teardown(ranks_go_on_with_their_averages, test_folder_make, test_folder_remove),
         cmocka_unit_test_setup_teardown(averages_may_begin_late, test_folder_make, test_folder_remove),
+        cmocka_unit_test_setup_teardown(statistics_may_join_them_late, test_folder_make, test_folder_remove),
         cmocka_unit_test_setup_teardown(averages_outlive_another_optimizer, test_folder_make, test_folder_remove),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

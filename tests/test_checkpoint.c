@@ -711,6 +711,25 @@ static void not_built_in(void **state)
 
 #endif
 
+/* A folder that was made for checkpoints and got none is gone; one that was there stays. */
+static void no_empty_folder_is_left(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, 2)));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0"), NULL);
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 1});
+    for (int there = 0; there < 2; there++) {
+        const int scope = ls_enter(s);
+        assert_true(!there || mkdir(test_path("mistyped"), 0777) == 0);
+        assert_non_null(ls_checkpoints_open(trainer, NULL, test_path("mistyped"), NULL));
+        assert_int_equal(access(test_path("mistyped"), F_OK), 0);
+        ls_leave(s, scope);
+        assert_int_equal(access(test_path("mistyped"), F_OK), there - 1);
+    }
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* Which checkpoints that are open hold among the settings. */
 static void options_stay_while_they_are_open(void **state)
 {
@@ -756,6 +775,7 @@ int main(void)
         test(a_holder_that_is_ending_is_waited_for),
         test(stale_entries),
         test(options_stay_while_they_are_open),
+        test(no_empty_folder_is_left),
 #else
         test(not_built_in),
 #endif

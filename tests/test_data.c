@@ -611,6 +611,22 @@ static void limits_and_batches(void **state)
         assert_true(index[i] < 7);
     }
     ls_data_free(data);
+    loader = (ls_loader){.batch = 40, .limit = 95, .shuffle = true, .drop_last = true};
+    data = numbered(context, 1, 100, &loader);
+    assert_int_equal(ls_data_rows(data), 95);
+    assert_int_equal(ls_data_batches(data), 2);
+    for (int epoch = 0; epoch < 2; epoch++) {
+        assert_true(ls_data_take(data, &index, &rows) && rows == 40);
+        assert_true(ls_data_take(data, &index, &rows) && rows == 40 && data->epoch == epoch);
+        assert_false(ls_data_take(data, &index, &rows));
+        assert_int_equal(data->epoch, epoch + 1);
+    }
+    ls_data_free(data);
+    loader.batch = 95;
+    data = numbered(context, 1, 100, &loader);
+    assert_int_equal(ls_data_batches(data), 1);
+    ls_data_free(data);
+    loader.drop_last = false;
     loader.limit = 1000;
     data = numbered(context, 1, 100, &loader);
     assert_int_equal(ls_data_rows(data), 100);
@@ -621,6 +637,8 @@ static void limits_and_batches(void **state)
     ls_data_free(data);
     assert_null(numbered(context, 1, 5, &(ls_loader){.batch = -1}));
     test_expect(LS_BAD_ARGUMENT, "data: a batch of -1 images; needs at least 1");
+    assert_null(numbered(context, 1, 5, &(ls_loader){.batch = 6, .drop_last = true}));
+    test_expect(LS_BAD_ARGUMENT, "data: 5 images fill no batch of 6, and drop_last leaves partial ones out");
     assert_null(numbered(context, 1, 5, &(ls_loader){.limit = -1}));
     test_expect(LS_BAD_ARGUMENT, "data: a limit of -1 images; needs at least 1, or 0 for all");
     assert_null(numbered(context, 1, 0, NULL));

@@ -399,11 +399,14 @@ static void the_oldest_reports_are_dropped(void **state)
         assert_int_equal(ls_wait(s), LS_OK);
         assert_true(ls_trainer_next_report(trainer, &report) && report.step == step);
     }
+    assert_int_equal(ls_trainer_reports_lost(trainer), 0);
     assert_int_equal(test_train(s, net, trainer, data, &done, DONE), LS_OK);
     assert_int_equal(ls_wait(s), LS_OK);
     for (int step = DONE - WAIT + 1; step <= DONE; step++)
         assert_true(ls_trainer_next_report(trainer, &report) && report.step == step);
     assert_false(ls_trainer_next_report(trainer, &report));
+    assert_int_equal(ls_trainer_reports_lost(trainer), DONE - 2 - WAIT);
+    assert_int_equal(ls_trainer_reports_lost(NULL), 0);
     assert_int_equal(ls_close(s), LS_OK);
 }
 
@@ -460,6 +463,11 @@ static void schedules_have_ends(void **state)
         {{.schedule = LS_WARM_RESTARTS, .period = 2, .warmup = 1}, {8, 4, 8, 4, 8}},
         {{.schedule = LS_EXPONENTIAL, .gamma = 0.5, .period = 3}, {8, 8, 8, 4, 4}},
         {{.schedule = LS_EXPONENTIAL, .gamma = 2}, {8, 16, 32, 64, 128}},
+        {{.schedule = LS_LINEAR, .total = 4, .warmup = 2, .after_warmup = true}, {4, 8, 8, 4, 0}},
+        {{.schedule = LS_COSINE, .total = 4, .warmup = 2, .after_warmup = true}, {4, 8, 8, 4, 0}},
+        {{.schedule = LS_EXPONENTIAL, .gamma = 0.5, .warmup = 1, .after_warmup = true}, {8, 8, 4, 2, 1}},
+        {{.schedule = LS_WARM_RESTARTS, .period = 2, .warmup = 1, .after_warmup = true}, {8, 8, 4, 8, 4}},
+        {{.warmup = 4, .after_warmup = true}, {2, 4, 6, 8, 8}},
     };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         for (int k = 0; k < 5; k++)

@@ -51,11 +51,11 @@ def telling(session, told):
     return lib.py_told, ffi.new_handle((session, told))
 
 
-def loader_of(session, *, batch: int = 0, shuffle: bool = False, limit: int = 0, directory=None, flip: bool = False, crop: int = 0,
-              erase: float = 0.0, edge_target: float = 0.0, told=None):
+def loader_of(session, *, batch: int = 0, shuffle: bool = False, drop_last: bool = False, limit: int = 0, directory=None,
+              flip: bool = False, crop: int = 0, erase: float = 0.0, edge_target: float = 0.0, told=None):
     """ls_loader from keywords."""
     folder = None if directory is None else os.fspath(directory)
-    loader = options("ls_loader *", directory=folder, batch=batch, shuffle=shuffle, limit=limit, edge_target=edge_target)
+    loader = options("ls_loader *", directory=folder, batch=batch, shuffle=shuffle, drop_last=drop_last, limit=limit, edge_target=edge_target)
     loader.c.augment = {"flip": flip, "crop": crop, "erase": erase}
     loader.c.told, user = telling(session, told)
     loader.c.user = user
@@ -69,7 +69,9 @@ class Data:
         for X, y in data:
 
     X is a tensor of the batch's images, (rows, ...), or a tuple where there are several inputs; y of its labels (rows) or targets
-    (rows, ...), None where there are none. A loop that is left early is over: the next one begins the next epoch."""
+    (rows, ...), None where there are none. After a loop that is left early the next one begins the next epoch. A checkpoint
+    that is saved in between goes on where that loop was left; seek(epoch + 1) before it ends the epoch. drop_last
+    leaves an epoch's partial batch out."""
 
     def __init__(self, session, pointer, *kept):
         self.session, self._pointer, self._kept = session, pointer, kept
@@ -118,7 +120,7 @@ class Data:
         return inputs if len(inputs) > 1 else inputs[0], y
 
     def __len__(self) -> int:
-        """Batches of an epoch, the partial last one included."""
+        """Batches of an epoch; the partial last one counts, but with drop_last."""
         return self._call(lib.ls_data_batches)
 
     def seek(self, epoch: int, batch: int = 0) -> None:

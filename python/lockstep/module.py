@@ -476,10 +476,30 @@ def _rows(array):
     return array[:, None] if array.ndim == 1 else array
 
 
+def _refusing(init, name):
+    """A layer's __init__ that says more of arguments that it does not take: PyTorch's layers are given the input's size too."""
+    signature = inspect.signature(init)
+    taken = ", ".join(str(one) for one in list(signature.parameters.values())[1:])
+
+    @functools.wraps(init)
+    def checked(self, *args, **keywords):
+        try:
+            signature.bind(self, *args, **keywords)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}; input sizes are not given here, the first images tell them. It is {name}({taken})") from None
+        init(self, *args, **keywords)
+
+    return checked
+
+
 class Layer(Module):
     """A layer of the library's; lockstep.nn has them."""
 
     _recipe: Callable
+
+    def __init_subclass__(cls):
+        if "__init__" in cls.__dict__:
+            cls.__init__ = _refusing(cls.__init__, cls.__name__)
 
     def __init__(self, *args, **keywords):
         usual = inspect.signature(type(self)).parameters

@@ -13,6 +13,7 @@ import numpy
 
 from ._arguments import enum as number_of, options, shape, sizes, tensors, text, word_of
 from ._lockstep import ffi, lib
+from ._words import in_python
 from .devices import Device, Devices
 from .ranks import cluster_of, end_with_python
 from .status import Status
@@ -66,9 +67,10 @@ class Session:
     end with it: at the end of its `with`, by close(), when nothing refers to it any more, or when Python ends.
 
     seed: of everything random. shard: images to a shard, 0 is 64. batch_norm: images that BatchNorm's statistics in training are over, a
-    multiple of shard; 0 is a shard's, -1 a batch's. isa: the widest instruction set, "auto", "plain", "neon", "avx2",
-    "avx512" or "reference". conv: "auto" or "direct". dtype: what GPUs compute in, "f32", "tf32" or "bf16". balance, in_flight, host_sums:
-    ls_options of lockstep.h. Raises Error.
+    multiple of shard; 0 is a shard's, -1 a batch's, as PyTorch's on one device. isa: the widest instruction set, "auto", "plain", "neon",
+    "avx2", "avx512" or "reference". conv: "auto" or "direct". dtype: what GPUs compute in, "f32", "tf32" or "bf16". balance: ranks have
+    shards by their speed. in_flight: shards that a GPU computes side by side, 0 is up to 4. host_sums: ranks' GPUs meet in the hosts'
+    memory. Raises Error.
 
     comm: the ranks to train with, a communicator of mpi4py's. None: those that mpirun or srun has started, of whom this process is one; a
     process that was started alone is alone. False: this process alone. Every rank makes the same calls in the same order, on devices of its
@@ -151,7 +153,7 @@ class Session:
             if raised is not None:
                 raise raised
             return
-        status, message = lib.ls_status_of(self._handle), text(lib.ls_message(self._handle))
+        status, message = lib.ls_status_of(self._handle), in_python(text(lib.ls_message(self._handle)))
         together = lib.ls_failed_together(self._handle)
         lib.ls_catch(self._handle, status)
         if raised is not None:
@@ -241,7 +243,7 @@ class Session:
             listed = ffi.new("ls_setting[]", [{"name": kept[i], "value": kept[i + 1]} for i in range(0, len(kept), 2)])
             status = lib.ls_cluster_agree(self._shared.cluster, ffi.NULL, listed, len(listed))
         if status != lib.LS_OK:
-            raise Error(word_of("ls_status", status).upper(), text(lib.ls_cluster_message(self._shared.cluster)), True)
+            raise Error(word_of("ls_status", status).upper(), in_python(text(lib.ls_cluster_message(self._shared.cluster))), True)
 
     # ---- Devices ----
 
@@ -368,9 +370,12 @@ class Session:
     def data(self, name: str, part: str = "train", **loader) -> Data:
         """A data set by its name: "fashion-mnist", "mnist", "cifar10", "cifar100", "npy" or "folder"; part is "train" or "test".
 
-        batch: images to a batch, 0 is 256. shuffle: a new order every epoch. limit: the first images only, 0 is all. directory: of the
-        files. flip, crop, erase: augmentation, see ls_augment; edge_target: what a crop shifts into targets with places. told: called with
-        a line for each of several faulty files. Raises Error: IO, BAD_FILE, UNSUPPORTED."""
+        batch: images to a batch, 0 is 256. shuffle: a new order every epoch. drop_last: without an epoch's partial batch, which evaluate
+        and predict still take. limit: the first images only, 0 is all. directory: of the files. flip: half of the images are mirrored left to
+        right. crop: they are shifted by up to so many pixels each way, and zeros come in (a random crop behind a padding of as many).
+        erase: the probability that a rectangle of 2 to 33 percent of the area becomes zero. All three change what a loop gives, in each
+        epoch anew, and not what evaluate sees. edge_target: what a crop shifts into targets with places. told: called with a line for each
+        of several faulty files. Raises Error: IO, BAD_FILE, UNSUPPORTED."""
         from .data import Data, loader_of
         made = loader_of(self, **loader)
         return Data(self, self.call(lib.ls_data_open, self._handle, name.encode(), number_of("ls_part", part), made.c), made)

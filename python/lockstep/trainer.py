@@ -1,5 +1,6 @@
 """Trainers: optimizers, schedules, groups, averages of the weights."""
 import contextlib
+import warnings
 import weakref
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
@@ -24,8 +25,15 @@ class Trainer:
 
     optimizer: "sgd", "adam" or "adamw". schedule: "constant", "step", "cosine", "linear", "exponential", "one_cycle" or "warm_restarts",
     with warmup, total, start_factor, end_factor, gamma, period, period_factor; steps, not epochs. clip_norm: a gradient with a larger norm
-    is scaled to it. full_batch: gradients are sums divided by this. ema: the decay of an average of the weights, for averaged(). 0 is the
-    usual value, -1 an explicit 0 (beta1=-1); lockstep.h (ls_optim) and lockstep_train.h have the formulas. Raises Error.
+    is scaled to it. full_batch: gradients are sums divided by this. Formulas: docs/optimizers.md.
+
+    lr rises over the first `warmup` steps. The schedule counts from step 0 as if there had been no warm-up, so the rate jumps where the
+    warm-up ends; with after_warmup it begins there at lr, and ends with `total`, the steps of the whole run. As an option 0 means: beta1
+    0.9, beta2 0.999, eps 1e-8, period 1, period_factor 1; start_factor 1, or 0.04 of one_cycle; clip_norm and ema: none. -1 is an explicit
+    0, as in beta1=-1.
+
+    ema: the decay of an average of the weights, for averaged(). ema_warmup: it decays faster at first. ema_buffers: BatchNorm's running
+    statistics are averaged too; without, averages are judged by the network's own statistics. Raises Error.
 
     A network has one trainer: a new one ends the one before, with its moments."""
 
@@ -33,14 +41,15 @@ class Trainer:
                  nesterov: bool = False, schedule: str = "constant", warmup: int = 0, total: int = 0, beta1: float = 0.0,
                  beta2: float = 0.0, eps: float = 0.0, clip_norm: float = 0.0, full_batch: int = 0, start_factor: float = 0.0,
                  end_factor: float = 0.0, gamma: float = 0.0, period: int = 0, period_factor: int = 0, ema: float = 0.0,
-                 ema_warmup: bool = False):
+                 ema_warmup: bool = False, ema_buffers: bool = False, after_warmup: bool = False):
         self._options = dict(lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, schedule=schedule, warmup=warmup,
                              total=total, beta1=beta1, beta2=beta2, eps=eps, clip_norm=clip_norm, full_batch=full_batch,
                              start_factor=start_factor, end_factor=end_factor, gamma=gamma, period=period, period_factor=period_factor,
-                             ema=ema, ema_warmup=ema_warmup)
+                             ema=ema, ema_warmup=ema_warmup, ema_buffers=ema_buffers, after_warmup=after_warmup)
         how = options("ls_optim *", **self._options)
         kind = enum("ls_optimizer", optimizer)
         self.net, self.session = net, net.session
+        self._warned = 0  # of so many lost reports
         self._of: weakref.WeakSet = weakref.WeakSet()  # checkpoints, profiles
         before = net._trainer and net._trainer()
         if before is not None:
@@ -82,10 +91,20 @@ class Trainer:
         self._call(lib.ls_trainer_step)
 
     def reports(self) -> Iterator[Report]:
-        """Of the steps that have finished and were not told yet, in order; up to 1024 are kept."""
+        """Of the steps that have finished and were not told yet, in order: loss, right images, the gradient's norm. Up to 1,024 wait; then
+        the oldest are lost, of which a warning tells, and `lost`. So ask more often than every 1,024 steps."""
+        lost = self.lost
+        if lost > self._warned:
+            warnings.warn(f"{lost - self._warned} reports of steps were lost: up to 1024 wait for trainer.reports()", stacklevel=2)
+            self._warned = lost
         report = ffi.new("ls_report *")
         while self._call(lib.ls_trainer_next_report, report):
             yield taken(Report, report)
+
+    @property
+    def lost(self) -> int:
+        """How many reports were lost, as nobody took them in time."""
+        return self._call(lib.ls_trainer_reports_lost)
 
     # ---- On ranks ----
 
@@ -132,8 +151,8 @@ class Trainer:
         self._options = now
 
     def set_group(self, pattern: str, *, lr: float = 0.0, weight_decay: float = 0.0, decay: bool = True, vectors: bool = False) -> None:
-        """Factors on the trainer's lr and weight_decay for the parameters that a pattern fits; 0 is 1, -1 is 0, decay=False none.
-        vectors: of them only what has one dimension, biases and the weights of norms. Before the first step."""
+        """Factors on the trainer's lr and weight_decay for the parameters that a pattern fits; 0 is 1, -1 is 0, decay=False none. vectors:
+        of them only what has one dimension, biases and the weights of norms. Before the first step, and before Checkpoints are opened."""
         group = options("ls_param_group *", lr=lr, weight_decay=weight_decay, no_decay=not decay, vectors=vectors)
         self._call(lib.ls_trainer_set_group, pattern.encode(), group.c)
 
@@ -145,7 +164,8 @@ class Trainer:
 
     @contextlib.contextmanager
     def averaged(self):
-        """with trainer.averaged(): the network has the averages of its weights, which the option ema keeps."""
+        """with trainer.averaged(): the network has the averages of its weights, which the option ema keeps, and with ema_buffers those of
+        BatchNorm's statistics. Within it may be evaluated, saved and remembered, but neither trained nor kept in a checkpoint."""
         self._call(lib.ls_trainer_use_average, True)
         try:
             yield self.net
@@ -154,11 +174,12 @@ class Trainer:
                 self._call(lib.ls_trainer_use_average, False)
 
     def remember(self) -> None:
-        """Remembers the network's values, the best so far, say."""
+        """Remembers the network's values, the best so far, say, in place of those before. Checkpoints keep them. Within averaged() they are
+        the averages."""
         self._call(lib.ls_trainer_remember)
 
     def recall(self) -> None:
-        """Goes back to them. Raises Error: STALE without any."""
+        """Gives the network the values that remember() took; moments and steps stay. Raises Error: STALE without any."""
         self._call(lib.ls_trainer_recall)
 
     def step_back(self) -> int:

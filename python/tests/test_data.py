@@ -66,6 +66,20 @@ def test_a_loop_is_an_epoch(s):
     assert numpy.array_equal(epochs_labels(data), first[16:])
 
 
+def test_a_partial_batch_may_be_left_out(s):
+    images, labels = bright_quarters(40)
+    data = s.arrays(images, labels, batch=16, shuffle=True, drop_last=True)
+    assert len(data) == 2 and [len(epochs_labels(data)) for _ in range(2)] == [32, 32]
+    net = small_network().initialize("cpu:0", session=s, like=data)
+    assert net.evaluate(data).rows == 40 and net.predict(images).shape == (40, 4)
+    with pytest.raises(ls.Error, match="drop_last"):
+        data.hold_out(30)
+    with pytest.raises(ls.Error, match="40 images fill no batch of 41"):
+        s.arrays(images, labels, batch=41, drop_last=True)
+    items = s.dataset(list(zip(images, labels)), classes=4, lazy=True, batch=16, drop_last=True)
+    assert len(items) == 2 and len(epochs_labels(items)) == 32
+
+
 def test_parts_are_held_out(s):
     images, labels = bright_quarters(40)
     data = s.arrays(images, labels)

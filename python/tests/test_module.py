@@ -341,3 +341,9 @@ def test_layers_take_their_options():
         print("all")
     """)
     assert out == "all\n"
+
+
+@pytest.mark.parametrize("wrong", [lambda: ls.nn.Conv2d(3, 16, 3), lambda: ls.nn.BatchNorm(64), lambda: ls.nn.Conv2d(8, 3, in_channels=3)])
+def test_input_sizes_are_not_given(wrong):
+    with pytest.raises(TypeError, match="input sizes are not given here, the first images tell them"):
+        wrong()

@@ -127,6 +127,32 @@ def test_rates_and_groups(s, data):
     assert numpy.abs(net["0.weight"].numpy() - before).max() < 1e-3
 
 
+def test_a_schedule_may_begin_behind_the_warmup(s, data):
+    net = small_network().initialize("cpu:0", session=s, like=data)
+    rates = []
+    trainer = ls.Trainer(net, lr=0.5, schedule="linear", total=6, warmup=2, after_warmup=True)
+    for _ in range(2):
+        for X, y in data:
+            rates.append(trainer.lr)
+            ls.cross_entropy(net(X), y).backward()
+            trainer.step()
+    assert rates == [0.25, 0.5, 0.5, 0.375, 0.25, 0.125] and trainer.lr == 0
+
+
+def test_lost_reports_are_told(s):
+    data = s.arrays(numpy.zeros((2, 1)), [0, 1], batch=2)
+    net = ls.nn.Linear(2).initialize("cpu:0", session=s)
+    trainer = ls.Trainer(net, lr=0.1)
+    for _ in range(1030):
+        for X, y in data:
+            ls.cross_entropy(net(X), y).backward()
+            trainer.step()
+    s.wait()
+    with pytest.warns(UserWarning, match="6 reports of steps were lost"):
+        assert len(list(trainer.reports())) == 1024
+    assert trainer.lost == 6 and not list(trainer.reports())
+
+
 def test_a_further_phase(s, data):
     net = small_network().initialize("cpu:0", session=s, like=data)
     trainer = ls.Trainer(net, lr=0.5, momentum=0.9)
@@ -188,6 +214,31 @@ def test_averages_and_memory_of_values(s, data):
     with pytest.raises(ls.Error) as failure:
         trainer.step()
     assert failure.value.status == "STALE"
+
+
+def test_averages_of_statistics(s, data):
+    means = {}
+    for buffers in False, True:
+        net, trainer = trained(s, data, "cpu:0", ema=0.5, ema_buffers=buffers, epochs=1)
+        own = net["1.running_mean"].numpy()
+        with trainer.averaged():
+            means[buffers] = net["1.running_mean"].numpy()
+        assert numpy.array_equal(net["1.running_mean"].numpy(), own)
+        assert numpy.array_equal(means[buffers], own) != buffers
+        data.seek(0)
+
+
+def test_messages_speak_of_python(s, data, tmp_path):
+    net, trainer = trained(s, data, "cpu:0", epochs=1, ema=0.5)
+    kept = ls.Checkpoints(trainer, data, tmp_path)
+    with trainer.averaged(), pytest.raises(ls.Error, match="checkpoints.save: .* leave the `with trainer.averaged\\(\\)` first"):
+        kept.save()
+    with pytest.raises(ls.Error, match="^trainer.set_group: groups are set before the first step, and before Checkpoints"):
+        trainer.set_group("*", lr=2)
+    with pytest.raises(ls.Error, match="^trainer.step: there is no fresh gradient; call backward on"):
+        trainer.step()
+    from lockstep._words import in_python
+    assert in_python("ls_nn_batch_norm_with: ls_cross_entropy_with") == "nn.BatchNorm: cross_entropy"
 
 
 def test_what_is_not_finite(s):
@@ -259,12 +310,32 @@ def test_checkpoints_go_on_with_the_same_bits(tmp_path):
         with pytest.raises(ls.Error) as failure:
             kept.load()
         assert failure.value.status == "CHANGED" and "lr" in kept.differing()
+        assert str(failure.value).endswith("Checkpoints(..., allow_changed=['lr', 'my']) loads it all the same")
         with pytest.raises(ls.Error) as failure:
             ls.Checkpoints(trainer, data, tmp_path / "parts")
         assert failure.value.status in ("BUSY", "BAD_ARGUMENT")
         trainer.close()
         with pytest.raises(ReferenceError, match="closed"):
             kept.save()
+
+
+def test_a_new_run_does_not_mix_its_checkpoints_with_anothers(tmp_path):
+    run(tmp_path / "kept", 1, stop_after=2)
+    with ls.Session(seed=1, shard=16) as s:
+        data = s.arrays(*bright_quarters(96), batch=32)
+        net = small_network().initialize("cpu:0", session=s, like=data)
+        trainer = ls.Trainer(net, lr=0.02)
+        with ls.Checkpoints(trainer, data, tmp_path / "kept") as kept:
+            assert kept.found
+            with pytest.raises(FileExistsError, match="restart=True"):
+                kept.save()
+        before = len(list((tmp_path / "kept").glob("*.json")))
+        with ls.Checkpoints(trainer, data, tmp_path / "kept", restart=True) as kept:
+            kept.save()
+        assert len(list((tmp_path / "kept").glob("*.json"))) == before + 1
+        with ls.Checkpoints(trainer, data, tmp_path / "mistyped") as kept:
+            assert kept.load() is None
+        assert not (tmp_path / "mistyped").exists()
 
 
 def test_the_command():

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/environment.h"
 #include "base/file.h"
@@ -41,8 +42,8 @@ struct ls_checkpoints {
     int64_t *damaged; /* [n_damaged] numbers: removed, before others, when there is a newer one */
     int n_damaged;
     const char *differ[LS_SETTINGS + 1]; /* why the newest whole one was refused, where that was its settings */
-    /* A copy of the weights, the statistics, what the trainer remembers of both, and the moments, one after another;
-     * and the arrays in it. */
+    /* A copy of the weights, the statistics, what the trainer remembers of both, the moments, and the average of the
+     * statistics, one after another; and the arrays in it. */
     float *copy;
     bool remembers; /* it has room for that */
     ls_named_array *arrays;
@@ -54,6 +55,7 @@ struct ls_checkpoints {
     bool writing;
     int64_t next; /* number */
     bool found;   /* there were whole ones */
+    bool made;    /* the folder was not there */
     ls_manifest manifest;
     ls_notes notes;
     ls_weights_about about;
@@ -116,6 +118,8 @@ static void free_checkpoints(void *object)
     ls_notes_free(context, &c->came);
     ls_release(context, c->damaged);
     ls_lock_give(c->lock);
+    if (c->made)
+        rmdir(c->directory); /* unless something was written: of a path with a slip in it nothing stays */
     ls_release(context, c->directory);
     if (c->data)
         ls_data_free(c->data);
@@ -126,6 +130,7 @@ static void free_checkpoints(void *object)
 static ls_status hold_folder(ls_checkpoints *c)
 {
     ls_context *context = &c->session->context;
+    c->made = access(c->directory, F_OK) != 0;
     if (ls_make_directories(context, c->directory) != LS_OK || !(c->lock = ls_lock_take(context, c->directory)) ||
         ls_folder_sweep(context, c->directory) != LS_OK)
         return ls_status_of(c->session);
@@ -248,6 +253,17 @@ static size_t moments_place(const ls_checkpoints *c)
     return (c->remembers ? 2 : 1) * (flat->parameters + flat->state);
 }
 
+/* Those of its average, which are in the section of that of the weights. */
+static size_t averaged_state(const ls_checkpoints *c)
+{
+    return c->trainer->options.ema_buffers ? c->trainer->network->flat.state : 0;
+}
+
+static float *average_state_of(const ls_checkpoints *c)
+{
+    return c->copy + moments_place(c) + (size_t)c->trainer->n_moments * c->trainer->network->flat.trainable;
+}
+
 static const char *moment_name(const ls_checkpoints *c, int i)
 {
     return ls_optimizer_moment(c->trainer->kind, &c->trainer->options, i);
@@ -265,6 +281,11 @@ static bool name_sections(ls_checkpoints *c)
     for (int i = 0; i < c->trainer->n_moments && good; i++)
         good = name_section(c, moments_section(c) + i, MOMENTS,
                             c->copy + moments_place(c) + (size_t)i * flat->trainable, moment_name(c, i)) == LS_OK;
+    if (averaged_state(c) && good) {
+        const int last = c->trainer->n_moments - 1;
+        good =
+            name_section(c, moments_section(c) + last, STATISTICS, average_state_of(c), moment_name(c, last)) == LS_OK;
+    }
     return good;
 }
 
@@ -279,8 +300,8 @@ static ls_status reserve(ls_checkpoints *c, const char *function)
     c->remembers = remembers;
     ls_context *context = &c->session->context;
     const size_t moments = (size_t)c->trainer->n_moments, views = (size_t)network->flat.n_views;
-    c->copy = ls_alloc(context, moments_place(c) + moments * network->flat.trainable, sizeof *c->copy,
-                       "a copy of the weights");
+    c->copy = ls_alloc(context, moments_place(c) + moments * network->flat.trainable + averaged_state(c),
+                       sizeof *c->copy, "a copy of the weights");
     c->arrays = c->copy ? ls_alloc(context, (2 + moments) * views, sizeof *c->arrays, "a list of arrays") : NULL;
     if (c->arrays && name_sections(c))
         return LS_OK;
@@ -300,6 +321,8 @@ static void copy_values(ls_checkpoints *c, const float *moments, int64_t age, in
     const int n_moments = moments ? c->trainer->n_moments : 0;
     if (moments)
         memcpy(c->copy + moments_place(c), moments, (size_t)n_moments * flat->trainable * sizeof *c->copy);
+    if (moments && averaged_state(c))
+        memcpy(average_state_of(c), c->trainer->average_state, flat->state * sizeof *c->copy);
     if (c->remembers)
         memcpy(c->copy + flat->parameters + flat->state, c->trainer->remembered,
                (flat->parameters + flat->state) * sizeof *c->copy);
@@ -505,6 +528,8 @@ static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safet
     const float *moments = to->moments ? c->copy + moments_place(c) : NULL;
     if (ls_trainer_restore(c->trainer, m->step, moments, to->age, to->averaged, to->lr) == LS_OK && c->data)
         ls_data_seek(c->data, m->epoch, batch_now(c, m));
+    if (to->averaged && averaged_state(c))
+        memcpy(c->trainer->average_state, average_state_of(c), averaged_state(c) * sizeof *c->copy);
     to->step = m->step;
     to->epoch = c->data ? c->data->epoch : m->epoch;
     to->batch = c->data ? c->data->position : m->batch;
@@ -618,6 +643,9 @@ static ls_status follow(ls_checkpoints *c, point *to)
     if (to->remembers && (!c->trainer->remembered || share_remembered(c) != LS_OK))
         return ls_status_of(c->session);
     float *moments = to->moments ? ls_trainer_see_moments(c->trainer) : NULL;
+    if (to->averaged && averaged_state(c) &&
+        share(c, c->trainer->average_state, averaged_state(c) * sizeof(float)) != LS_OK)
+        return ls_status_of(c->session);
     if (share(c, c->came.text, c->came.bytes) != LS_OK || ls_gathered_scatter(c->trainer, moments) != LS_OK)
         return ls_status_of(c->session);
     if (follows && ls_notes_list(context, &c->came) == LS_OK &&

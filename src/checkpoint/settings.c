@@ -51,6 +51,8 @@ static void set_schedule(ls_settings *s, const ls_optim *o)
 {
     set(s, "schedule", "%s", ls_schedule_name(o->schedule));
     set(s, "warmup", "%lld", (long long)o->warmup);
+    if (o->after_warmup)
+        set(s, "after_warmup", "yes");
     if (ls_schedule_takes(o->schedule, LS_TAKES_TOTAL))
         set(s, "total", "%lld", (long long)o->total);
     if (ls_schedule_takes(o->schedule, LS_TAKES_START))
@@ -100,6 +102,8 @@ static void set_trainer(ls_settings *s, const ls_trainer *trainer)
         set_number(s, "ema", o->ema);
     if (o->ema_warmup)
         set(s, "ema_warmup", "yes");
+    if (o->ema_buffers)
+        set(s, "ema_buffers", "yes");
     if (o->full_batch)
         set(s, "full_batch", "%lld", (long long)o->full_batch);
     set_schedule(s, o);
@@ -115,6 +119,8 @@ static void set_data(ls_settings *s, const ls_data *data)
     set(s, "data", "%s", text);
     set(s, "batch", "%d", data->batch);
     set(s, "shuffle", "%s", data->shuffle ? "yes" : "no");
+    if (data->drop_last)
+        set(s, "drop_last", "yes");
     if (data->augment.flip)
         set(s, "flip", "yes");
     if (data->augment.crop > 0)
@@ -125,8 +131,9 @@ static void set_data(ls_settings *s, const ls_data *data)
 
 /* Those that not every run has: a checkpoint may have them, and the run that goes on not. */
 static const char *const at_times[] = {
-    "total", "start_factor", "end_factor", "gamma",      "period", "period_factor", "beta1", "beta2",  "eps",
-    "ema",   "ema_warmup",   "clip_norm",  "full_batch", "flip",   "crop",          "erase", "frozen", "groups"};
+    "total",      "start_factor", "end_factor", "gamma",      "period",      "period_factor", "beta1",
+    "beta2",      "eps",          "ema",        "ema_warmup", "ema_buffers", "after_warmup",  "clip_norm",
+    "full_batch", "drop_last",    "flip",       "crop",       "erase",       "frozen",        "groups"};
 
 static ls_status allow(ls_settings *s, const char *name)
 {

@@ -50,6 +50,15 @@ static ls_status check_augment(ls_context *context, const ls_augment *augment, c
     return LS_OK;
 }
 
+ls_status ls_data_fills_batch(ls_context *context, int64_t rows, int batch, bool drop_last)
+{
+    if (!drop_last || rows >= batch)
+        return LS_OK;
+    return ls_raise(context, LS_BAD_ARGUMENT,
+                    "data: %lld images fill no batch of %d, and drop_last leaves partial ones out", (long long)rows,
+                    batch);
+}
+
 static ls_status check(ls_context *context, const ls_images *images, const ls_loader *loader)
 {
     ls_status status = check_shape(context, images, LS_BAD_SHAPE, "data");
@@ -156,9 +165,12 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images
     ls_images taken = *images;
     loader = loader ? loader : &none;
     ls_data *data = NULL;
+    const int batch = loader->batch > 0 ? loader->batch : DEFAULT_BATCH;
+    const int64_t rows = loader->limit > 0 && loader->limit < taken.rows ? loader->limit : taken.rows;
     if (!taken.rank)
         taken.rank = LS_MAX_RANK;
-    if ((taken.values || taken.filling) && check(context, &taken, loader) == LS_OK)
+    if ((taken.values || taken.filling) && check(context, &taken, loader) == LS_OK &&
+        ls_data_fills_batch(context, rows, batch, loader->drop_last) == LS_OK)
         data = ls_alloc(context, 1, sizeof *data, "the data set");
     if (!data) {
         ls_images_release(context, &taken);
@@ -166,11 +178,12 @@ ls_data *ls_data_new(ls_context *context, uint64_t seed, const ls_images *images
     }
     *data = (ls_data){.context = context,
                       .of = taken,
-                      .rows = loader->limit > 0 && loader->limit < taken.rows ? loader->limit : taken.rows,
+                      .rows = rows,
                       .augment = loader->augment,
                       .edge_target = (float)loader->edge_target,
-                      .batch = loader->batch > 0 ? loader->batch : DEFAULT_BATCH,
+                      .batch = batch,
                       .shuffle = loader->shuffle,
+                      .drop_last = loader->drop_last,
                       .seed = seed,
                       .counted = {.holders = 1, .object = data, .release = release}};
     if (taken.filling)
@@ -433,7 +446,7 @@ int64_t ls_data_rows(const ls_data *data)
 
 int ls_data_batches(const ls_data *data)
 {
-    return data ? (int)((data->rows + data->batch - 1) / data->batch) : 0;
+    return data ? (int)((data->rows + (data->drop_last ? 0 : data->batch - 1)) / data->batch) : 0;
 }
 
 /* The order is a function of the seed, the number of images and the epoch: a run may continue anywhere. */

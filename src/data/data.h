@@ -86,7 +86,7 @@ struct ls_data {
     int batch;
     ls_augment augment;
     float edge_target;
-    bool shuffle;
+    bool shuffle, drop_last;
     uint64_t seed;
     uint32_t *order;      /* [rows], of epoch `ordered` */
     int64_t ordered;      /* -1: file order */
@@ -136,5 +136,7 @@ size_t ls_data_bytes(const ls_data *data);
 /* What the images and labels are, in a line: how many, and the first digits of their SHA-256. */
 ls_status ls_data_describe(const ls_data *data, char text[64]);
 
+/* Refuses a batch of more images than there are, where partial ones are left out. */
+ls_status ls_data_fills_batch(ls_context *context, int64_t rows, int batch, bool drop_last);
 void ls_data_shorten(ls_data *data, int64_t rows); /* to the first ones, before any batch was taken */
 void ls_data_free(ls_data *data);                  /* lets go of it; NULL is fine */

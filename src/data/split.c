@@ -107,6 +107,8 @@ ls_data *ls_data_split(ls_data *data, int64_t n)
                  (long long)data->rows);
         return NULL;
     }
+    if (ls_data_fills_batch(data->context, data->rows - n, data->batch, data->drop_last) != LS_OK)
+        return NULL;
     if (data->counted.holders > 1 || data->epoch || data->position) {
         ls_raise(data->context, LS_BAD_ARGUMENT,
                  "ls_data_hold_out: the data are in use; hold images out before the first batch");

@@ -49,7 +49,7 @@ ls_status ls_trainer_memory_needed(ls_trainer *trainer, const ls_data *data, int
     const int rooms = ls_cohorts_rooms(trainer, plan, shards, mine);
     size_t gradients = (size_t)ls_trainer_pool(trainer, shards, mine, rooms, any_order) + (size_t)trainer->n_moments +
                        ls_clips(trainer) + (ranks > 1); /* other ranks' sums of this rank's pieces are about one more */
-    size_t floats = 2 * (flat->parameters + flat->state) +
+    size_t floats = 2 * (flat->parameters + flat->state) + (trainer->options.ema_buffers ? flat->state : 0) +
                     (ls_network_master_on_card(network) ? 0 : gradients * flat->trainable) +
                     LS_DEPTH * (size_t)shards * (flat->state + LS_METRICS) +
                     (size_t)rooms * (plan->room_floats + plan->sums_floats);

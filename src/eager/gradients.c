@@ -247,8 +247,10 @@ double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_de
     }
     int64_t right = 0, rows = 0, epoch = data->epoch, position = data->position;
     const ls_augment augment = data->augment;
+    const bool drop_last = data->drop_last;
     ls_tensor **parts = ls_alloc(&session->context, 2 * (size_t)devices.n, sizeof(ls_tensor *), "the parts of a batch");
-    data->augment = (ls_augment){.flip = false}; /* it is for training */
+    data->augment = (ls_augment){.flip = false}; /* both are for training */
+    data->drop_last = false;
     ls_data_seek(data, 0, 0);
     for (ls_batch b; parts && ls_data_next(data, &b) && count_right(fn, replica, &b, &devices, parts, &right);)
         rows += ls_rows(b.X);
@@ -256,5 +258,6 @@ double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_de
     data->epoch = epoch;
     data->position = position;
     data->augment = augment;
+    data->drop_last = drop_last;
     return rows && !ls_failed(session) ? (double)right / (double)rows : 0;
 }

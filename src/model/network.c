@@ -148,7 +148,8 @@ void ls_network_publish(ls_network *network)
     ls_network_put(network, network->master_weights[current], weights, network->flat.parameters);
     ls_network_put(network, network->master_weights[other] + trainable, weights + trainable, frozen);
     ls_network_put(network, network->master_state[current], state, network->flat.state);
-    ls_network_put(network, network->master_state[other], state, network->flat.state);
+    if (!network->averaged) /* else the network's own are there */
+        ls_network_put(network, network->master_state[other], state, network->flat.state);
 }
 
 /* The running statistics are moved by the host, which always has them. */

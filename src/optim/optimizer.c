@@ -47,6 +47,8 @@ const char *ls_optimizer_wrong(ls_optimizer kind, const ls_optim *o)
         return "ema must be at least 0 and below 1";
     if (o->ema_warmup && o->ema == 0)
         return "ema_warmup needs an ema";
+    if (o->ema_buffers && o->ema == 0)
+        return "ema_buffers needs an ema";
     if (o->full_batch < 0)
         return "full_batch must be at least 0";
     return ls_schedule_wrong(o);

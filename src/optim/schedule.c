@@ -53,8 +53,14 @@ const char *ls_schedule_wrong(const ls_optim *o)
     const char *of_another = wrong_members(o); /* first, so that none below names a schedule that is not asked for */
     if (of_another)
         return of_another;
-    if (o->warmup < 0 || o->total < 0 || (ls_schedule_takes(o->schedule, LS_TAKES_TOTAL) && o->total == 0))
-        return "warmup must be at least 0, and the step, cosine, linear and one-cycle schedules need total";
+    if (o->warmup < 0 || o->total < 0)
+        return "warmup and total must be at least 0";
+    if (ls_schedule_takes(o->schedule, LS_TAKES_TOTAL) && o->total == 0)
+        return "the step, cosine, linear and one-cycle schedules need total, the steps of the whole run";
+    if (o->after_warmup && (o->warmup == 0 || o->schedule == LS_ONE_CYCLE))
+        return "after_warmup needs a warmup, and the one-cycle schedule has its own";
+    if (o->after_warmup && ls_schedule_takes(o->schedule, LS_TAKES_TOTAL) && o->warmup >= o->total)
+        return "with after_warmup warmup must be below total";
     if (o->schedule == LS_ONE_CYCLE && o->warmup >= o->total)
         return "warmup, the rise of the one-cycle schedule, must be below total";
     if (!ls_is_rate(ls_schedule_start(o)) || !ls_is_rate(ls_schedule_end(o)))
@@ -132,9 +138,11 @@ static double warm_restarts(const ls_optim *o, int64_t step)
 
 double ls_learning_rate(const ls_optim *o, double lr, int64_t step)
 {
-    const double at = o->total > 0 ? (double)step / (double)o->total : 1;
     if (step < o->warmup && o->schedule != LS_ONE_CYCLE)
         return lr * (double)(step + 1) / (double)o->warmup;
+    const int64_t begin = o->after_warmup ? o->warmup : 0;
+    step -= begin;
+    const double at = o->total > 0 ? (double)step / (double)(o->total - begin) : 1;
     switch (o->schedule) {
     case LS_STEP_SCHEDULE:
         return at < 0.5 ? lr : at < 0.75 ? 0.1 * lr : 0.01 * lr;

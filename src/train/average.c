@@ -19,7 +19,8 @@ static void fill_other(struct ls_trainer *trainer)
     const ls_flat *flat = &network->flat;
     const int current = atomic_load(&network->current), other = 1 - current;
     memcpy(network->weights[other], network->weights[current], flat->parameters * sizeof(float));
-    memcpy(network->state[other], network->state[current], flat->state * sizeof(float));
+    const float *state = ls_trainer_has_average(trainer) ? trainer->average_state : NULL;
+    memcpy(network->state[other], state ? state : network->state[current], flat->state * sizeof(float));
     if (ls_trainer_has_average(trainer))
         ls_network_get(network, network->weights[other], trainer->moments + ls_average_at(trainer), flat->trainable);
 }

@@ -54,6 +54,17 @@ static void move_statistics(ls_step_job *step)
     ls_network_state_moved(network, 1 - current);
 }
 
+/* The average of the statistics that have become current, as update.h has that of the weights. */
+static void average_statistics(ls_step_job *step)
+{
+    const ls_network *network = step->trainer->network;
+    const float *is = network->state[atomic_load(&network->current)];
+    const ls_averaging how = step->how[0].averaging;
+    float *average = step->trainer->average_state;
+    for (size_t i = 0; average && i < network->flat.state; i++)
+        average[i] = how.first ? is[i] : fmaf(how.share, is[i] - average[i], average[i]);
+}
+
 static ls_report report_of(const ls_step_job *step)
 {
     ls_report report = {.step = step->number + 1, .rows = (int)step->rows, .norm = step->ending.norm};
@@ -92,8 +103,10 @@ static void put_report(struct ls_trainer *trainer, ls_report report)
 {
     pthread_mutex_lock(&trainer->lock);
     trainer->reports[trainer->reported++ % LS_REPORTS] = report;
-    if (trainer->reported - trainer->taken > LS_REPORTS)
-        trainer->taken = trainer->reported - LS_REPORTS;
+    if (trainer->reported - trainer->taken > LS_REPORTS) {
+        trainer->taken++;
+        trainer->lost++;
+    }
     pthread_mutex_unlock(&trainer->lock);
 }
 
@@ -208,6 +221,7 @@ void ls_step_decide(ls_step_job *step)
     } else {
         if (step->update) {
             atomic_store(&network->current, 1 - atomic_load(&network->current));
+            average_statistics(step);
             atomic_fetch_add(&network->changes, 1);
             atomic_store(&network->sound, LS_SOUND_BEFORE);
         }

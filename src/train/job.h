@@ -225,6 +225,7 @@ struct ls_trainer {
     int n_moments;
     double *squares;                     /* where the gradient is clipped: of its blocks; else NULL */
     float *seen_moments, *seen_gradient; /* copies on the host of what was asked for, where that is another memory */
+    float *average_state;                /* of the statistics, on the host; NULL without ema_buffers */
     float *remembered;                   /* weights and statistics, on the host; NULL: none */
     int n_pool, pool_capacity;
     ls_shard_rooms rooms;
@@ -245,7 +246,7 @@ struct ls_trainer {
     int64_t began, began_average;  /* the update that did last, from 0 */
     pthread_mutex_t lock;          /* guards the reports */
     ls_report reports[LS_REPORTS];
-    int64_t reported, taken;
+    int64_t reported, taken, lost; /* lost: they were dropped before they were taken */
 };
 
 ls_status ls_step_init(ls_step_job *step, struct ls_trainer *trainer);

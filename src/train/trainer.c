@@ -59,6 +59,7 @@ static void free_trainer(void *object)
     ls_executor_release(executor, trainer->moments);
     ls_executor_release(executor, trainer->gradient);
     ls_release(context, trainer->squares);
+    ls_release(context, trainer->average_state);
     ls_release(context, trainer->remembered);
     ls_release(context, trainer->seen_moments);
     ls_release(context, trainer->seen_gradient);
@@ -135,6 +136,9 @@ static ls_status prepare(ls_trainer *trainer)
     if (good && trainer->n_moments && !trainer->moments)
         trainer->moments = ls_executor_alloc(network->master, (size_t)trainer->n_moments * network->flat.trainable,
                                              sizeof(float), "the optimizer's moments");
+    if (good && trainer->options.ema_buffers && !trainer->average_state)
+        trainer->average_state = ls_alloc(&network->session->context, network->flat.state, sizeof(float),
+                                          "the average of the running statistics");
     if (good && ls_clips(trainer))
         good = reserve_gradient(trainer) == LS_OK && ls_clip_init(trainer) == LS_OK;
     if (good)
@@ -183,6 +187,8 @@ static const char *wrong_change(const ls_trainer *trainer, const ls_optim *o)
         return "a momentum can neither begin nor end";
     if ((o->ema != 0) != (was->ema != 0))
         return "an ema can neither begin nor end";
+    if (o->ema_buffers != was->ema_buffers)
+        return "ema_buffers can neither begin nor end";
     return (o->clip_norm != 0) != (was->clip_norm != 0) ? "a clip_norm can neither begin nor end" : NULL;
 }
 
@@ -232,7 +238,8 @@ ls_status ls_trainer_check_batches(ls_trainer *trainer, const ls_data *data)
     if (ls_failed(session) || !data)
         return data ? ls_status_of(session)
                     : ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_trainer_check_batches: data is NULL");
-    int64_t rows = data->rows < data->batch ? data->rows : data->batch, last = data->rows % data->batch;
+    int64_t rows = data->rows < data->batch ? data->rows : data->batch,
+            last = data->drop_last ? 0 : data->rows % data->batch;
     const ls_plan *plan = ls_trainer_plan(trainer, data, (int)(rows < network->shard ? rows : network->shard));
     if (!plan || ls_check_rows(network, plan, rows, "ls_trainer_check_batches") != LS_OK)
         return ls_status_of(session);
@@ -609,6 +616,17 @@ ls_trainer *ls_trainer_new(ls_module *net, ls_optimizer kind, const ls_optim *op
     network->trainer =
         ls_own_of(network->session, trainer, network, free_trainer); /* the session frees it before the network */
     return network->trainer;
+}
+
+int64_t ls_trainer_reports_lost(ls_trainer *trainer)
+{
+    LS_OWN_ENVIRONMENT;
+    if (!trainer || ls_context_is_parents(&trainer->session->context))
+        return 0;
+    pthread_mutex_lock(&trainer->lock);
+    const int64_t lost = trainer->lost;
+    pthread_mutex_unlock(&trainer->lock);
+    return lost;
 }
 
 bool ls_trainer_next_report(ls_trainer *trainer, ls_report *report)
