@@ -269,21 +269,31 @@ static void a_run_that_was_killed_goes_on(void **state)
 
 /* ---- Cards ---- */
 
-/* In float32 a card has a core's bits, alone, and as two beside a core. */
+static void train_few_until_killed(void)
+{
+    char digits[65];
+    train(&(how){.devices = "cpu:0", .killed = true, .small = true}, digits);
+}
+
+/* In float32 a card has a core's bits, alone, and as two beside a core, which go on where a core was killed. */
 static void cards_have_these_bits(void **state)
 {
     (void)state;
-    static const char *const lists[] = {"cuda:0", "cuda:0x2,cpu:0"};
+    char digits[65];
     assert_int_equal(train(&(how){.devices = "cpu:0", .small = true}, alone), LS_OK);
-    for (int i = 0; i < 2; i++) {
-        const how h = {.devices = lists[i], .small = true};
-        if (of->refused)
-            assert_int_equal(train(&h, (char[65]){""}), LS_UNSUPPORTED);
-        else
-            assert_trains(&h);
+    if (of->refused) {
+        assert_int_equal(train(&(how){.devices = "cuda:0", .small = true}, digits), LS_UNSUPPORTED);
+        print_message("%s: cards refuse it\n", of->name);
+        return;
     }
-    print_message("%s: %.16s on a core%s\n", of->name, alone,
-                  of->refused ? "; cards refuse it" : ", a card, and two parts of one beside a core");
+    const bool killed = checkpoints_are_written();
+    if (killed)
+        test_killed(train_few_until_killed);
+    else
+        test_part_not_run("a run that goes on on cards", "this build writes no checkpoints");
+    assert_trains(&(how){.devices = "cuda:0", .small = true});
+    assert_trains(&(how){.devices = "cuda:0x2,cpu:0", .small = true, .resumed = killed});
+    print_message("%s: %.16s on a core, a card, and two parts of one beside a core\n", of->name, alone);
 }
 
 /* ---- For other programs ---- */
@@ -341,7 +351,8 @@ static void it_is_written_for_others(void **state)
 static int main_on_cards(void)
 {
     char why[256] = "";
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cards_have_these_bits)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(cards_have_these_bits, test_folder_make, test_folder_remove)};
     return ls_card_count(why, sizeof why) ? cmocka_run_group_tests(tests, NULL, NULL) : test_none_run("%s", why);
 }
 
