@@ -57,7 +57,11 @@ static taken take(const plan *p)
 }
 
 static const plan sgd = {.loader = {.batch = 2}, .model = "lenet", .optim = {.lr = 0.1, .momentum = 0.9}},
-                  adam = {.loader = {.batch = 2, .augment = {.flip = true, .crop = 2, .erase = 0.25}},
+                  adam = {.session = {.batch_norm = 128},
+                          .loader = {.batch = 2,
+                                     .drop_last = true,
+                                     .augment = {.flip = true, .crop = 2, .erase = 0.25},
+                                     .edge_target = 3},
                           .model = "lenet",
                           .frozen = {"?1"},
                           .group = "W*",
@@ -68,18 +72,20 @@ static const plan sgd = {.loader = {.batch = 2}, .model = "lenet", .optim = {.lr
                                     .clip_norm = 2,
                                     .full_batch = 4,
                                     .ema = 0.5,
-                                    .ema_warmup = true}};
+                                    .ema_warmup = true,
+                                    .ema_buffers = true}};
 
 /* The lists of the header, in order. */
 static const char *const of_sgd[] = {"numerics", "model",     "init", "seed",     "shard",    "conv",
                                      "dtype",    "optimizer", "lr",   "momentum", "nesterov", "weight_decay",
                                      "schedule", "warmup",    "data", "batch",    "shuffle",  NULL},
-                         *const of_adam[] = {
-                             "numerics",     "model",     "init",     "seed",       "shard",      "conv",     "dtype",
-                             "optimizer",    "lr",        "momentum", "nesterov",   "beta1",      "beta2",    "eps",
-                             "weight_decay", "clip_norm", "ema",      "ema_warmup", "full_batch", "schedule", "warmup",
-                             "total",        "frozen",    "groups",   "data",       "batch",      "shuffle",  "flip",
-                             "crop",         "erase",     NULL};
+                         *const of_adam[] = {"numerics",     "model",     "init",        "seed",       "shard",
+                                             "batch_norm",   "conv",      "dtype",       "optimizer",  "lr",
+                                             "momentum",     "nesterov",  "beta1",       "beta2",      "eps",
+                                             "weight_decay", "clip_norm", "ema",         "ema_warmup", "ema_buffers",
+                                             "full_batch",   "schedule",  "warmup",      "total",      "frozen",
+                                             "groups",       "data",      "batch",       "shuffle",    "drop_last",
+                                             "flip",         "crop",      "edge_target", "erase",      NULL};
 
 static void assert_names(const plan *p, const char *const names[])
 {
@@ -137,6 +143,11 @@ static void each_is_compared(void **state)
     CHANGE(sgd, optim.clip_norm = 0.5, "clip_norm was not set and is 0.5 now");
     CHANGE(sgd, optim.ema = 0.75, "ema was not set and is 0.75 now");
     CHANGE(adam, optim.ema = 0.75, "ema was 0.5 and is 0.75 now");
+    CHANGE(adam, optim.ema_buffers = false, "ema_buffers was yes and is not set now");
+    CHANGE(sgd, session.batch_norm = -1, "batch_norm was not set and is -1 now");
+    CHANGE(adam, session.batch_norm = 192, "batch_norm was 128 and is 192 now");
+    CHANGE(adam, loader.drop_last = false, "drop_last was yes and is not set now");
+    CHANGE(adam, loader.edge_target = -1, "edge_target was 3 and is -1 now");
     CHANGE(adam, optim.ema_warmup = false, "ema_warmup was yes and is not set now");
     CHANGE(sgd, optim.full_batch = 3, "full_batch was not set and is 3 now");
     CHANGE(sgd, optim.warmup = 4, "warmup was 0 and is 4 now");
@@ -155,6 +166,9 @@ static void each_is_compared(void **state)
     CHANGE(adam, optim.schedule = LS_STEP_SCHEDULE, "schedule was cosine and is step now");
     CHANGE(adam, optim.total = 8, "total was 9 and is 8 now");
     CHANGE(adam, optim.end_factor = 0.5, "end_factor was not set and is 0.5 now");
+    plan warm = adam;
+    warm.optim.warmup = 3;
+    CHANGE(warm, optim.after_warmup = true, "after_warmup was not set and is yes now");
     plan linear = adam, cycle = adam, exponential = adam, restarts = adam;
     linear.optim.schedule = LS_LINEAR;
     CHANGE(linear, optim.total = 8, "total was 9 and is 8 now");
@@ -171,7 +185,8 @@ static void each_is_compared(void **state)
     restarts.optim.period = 3;
     CHANGE(restarts, optim.period = 5, "period was 3 and is 5 now");
     CHANGE(restarts, optim.period_factor = 2, "period_factor was 1 and is 2 now");
-    static const char *const of_schedules[] = {"start_factor", "end_factor", "gamma", "period", "period_factor", NULL};
+    static const char *const of_schedules[] = {"start_factor",  "end_factor",   "gamma", "period",
+                                               "period_factor", "after_warmup", NULL};
     p = sgd;
     p.allow = of_schedules;
     assert_int_equal(ls_close(take(&p).s), LS_OK);
@@ -230,12 +245,13 @@ static void each_may_be_allowed(void **state)
     p.allow = (const char *const[]){"colour", NULL};
     taken refused = take(&p);
     assert_int_equal(refused.status, LS_BAD_ARGUMENT);
-    assert_string_equal(ls_message(refused.s),
-                        "ls_checkpoints_open: there is no setting 'colour' that could be allowed to change; there are: "
-                        "numerics, model, init, seed, shard, conv, dtype, optimizer, lr, momentum, nesterov, "
-                        "weight_decay, schedule, warmup, data, batch, shuffle, total, start_factor, end_factor, gamma, "
-                        "period, period_factor, beta1, beta2, eps, ema, ema_warmup, clip_norm, full_batch, flip, crop, "
-                        "erase, frozen, groups");
+    assert_string_equal(
+        ls_message(refused.s),
+        "ls_checkpoints_open: there is no setting 'colour' that could be allowed to change; there are: "
+        "numerics, model, init, seed, shard, conv, dtype, optimizer, lr, momentum, nesterov, "
+        "weight_decay, schedule, warmup, data, batch, shuffle, batch_norm, total, start_factor, "
+        "end_factor, gamma, period, period_factor, beta1, beta2, eps, ema, ema_warmup, ema_buffers, "
+        "after_warmup, clip_norm, full_batch, drop_last, flip, crop, edge_target, erase, frozen, groups");
     assert_int_equal(ls_close(refused.s), LS_BAD_ARGUMENT);
 }
 

@@ -125,15 +125,17 @@ static void set_data(ls_settings *s, const ls_data *data)
         set(s, "flip", "yes");
     if (data->augment.crop > 0)
         set(s, "crop", "%d", data->augment.crop);
+    if (data->augment.crop > 0 && data->edge_target != 0)
+        set_number(s, "edge_target", data->edge_target);
     if (data->augment.erase > 0)
         set_number(s, "erase", data->augment.erase);
 }
 
 /* Those that not every run has: a checkpoint may have them, and the run that goes on not. */
 static const char *const at_times[] = {
-    "total",      "start_factor", "end_factor", "gamma",      "period",      "period_factor", "beta1",
-    "beta2",      "eps",          "ema",        "ema_warmup", "ema_buffers", "after_warmup",  "clip_norm",
-    "full_batch", "drop_last",    "flip",       "crop",       "erase",       "frozen",        "groups"};
+    "batch_norm", "total", "start_factor", "end_factor",  "gamma",       "period",       "period_factor", "beta1",
+    "beta2",      "eps",   "ema",          "ema_warmup",  "ema_buffers", "after_warmup", "clip_norm",     "full_batch",
+    "drop_last",  "flip",  "crop",         "edge_target", "erase",       "frozen",       "groups"};
 
 static ls_status allow(ls_settings *s, const char *name)
 {
