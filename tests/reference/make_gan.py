@@ -24,6 +24,7 @@ import torch
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples"))
 import gan
 
+torch.set_num_threads(1)  # so little work is slower by several
 STEPS, BATCH, PICTURES = 300, 32, 512
 CASES = [{"name": "gan", "steps": STEPS}]
 
