@@ -50,8 +50,10 @@ ls_tensor *ls_module_infer_all(ls_module *net, ls_tensor *const inputs[], int n)
  * as many groups as channels are a depthwise convolution. Negative numbers, and groups that do not divide the channels,
  * are refused by name. */
 typedef struct ls_conv {
-    int stride, padding;
-    int groups, dilation;
+    int stride; /* 0: 1 */
+    int padding;
+    int groups;         /* 0: 1 */
+    int dilation;       /* 0: 1 */
     int output_padding; /* of a transposed convolution: rows and columns more at the end; below stride or dilation */
     int kernel_w, stride_w, padding_w, dilation_w;
     bool no_bias;
@@ -84,7 +86,10 @@ typedef struct ls_norm {
     bool by_shard;   /* BatchNorm's: with statistics of each shard, whatever ls_options.batch_norm says */
 } ls_norm;
 
-/* options may be NULL. LS_BAD_ARGUMENT for values outside. */
+/* (x - mean) / sqrt(variance + eps) * weight + bias for each channel of (images, channels, ...). In training mean and
+ * biased variance are those of the shard's images, ls_options.shard of them, and move the running ones, of which the
+ * variance is unbiased; in inference mode these are taken. weight, bias, running_mean, running_var (channels). options
+ * may be NULL. LS_BAD_ARGUMENT for values outside. */
 ls_module *ls_nn_batch_norm_with(ls_session *session, const ls_norm *options);
 /* As ls_layer_norm, ls_group_norm and ls_rms_norm: weight, which starts at 1, and bias, at 0, RMSNorm without bias. */
 ls_module *ls_nn_layer_norm(ls_session *session, const ls_norm *options);
@@ -209,8 +214,8 @@ ls_tensor *ls_softmax(ls_tensor *x); /* over the features of (images, features) 
 /* (images, channels, height, width): as many numbers of an image as before, in their C order. ls_mean_over takes away a
  * dimension of 1. */
 ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width);
-ls_tensor *ls_sum_each(ls_tensor *x); /* over each image: (images) */
-ls_tensor *ls_mean_each(ls_tensor *x);
+ls_tensor *ls_sum_each(ls_tensor *x);  /* the sum over each image: (images) */
+ls_tensor *ls_mean_each(ls_tensor *x); /* the mean over each image: (images) */
 /* The same numbers; no backward pass goes through here to what x was computed from. */
 ls_tensor *ls_detach(ls_tensor *x);
 
@@ -306,8 +311,9 @@ typedef struct ls_loss {
 
 /* Of pairs of numbers: a and b are (images, ...) of one shape, else LS_BAD_SHAPE, and both have gradients. */
 
-/* The mean of (a - b)^2 over each image; and of |a - b|, whose gradient is 0 where they are equal. */
+/* The mean of (a - b)^2 over each image. */
 ls_tensor *ls_mse(ls_tensor *a, ls_tensor *b);
+/* The mean of |a - b| over each image; its gradient is 0 where they are equal. */
 ls_tensor *ls_l1(ls_tensor *a, ls_tensor *b);
 /* PyTorch's huber_loss: the mean over each image of d^2 / 2 where |d| <= delta, else delta * (|d| - delta / 2), of d =
  * a - b. `options` (may be NULL): delta, LS_BAD_ARGUMENT unless it is above 0 and finite. */

@@ -54,15 +54,15 @@ def _words(comment):
 def _statements(text, groups=True):
     """(statement, what is said of it): the comment in front, in groups also of those that follow without an empty line, and the one
     behind it."""
-    found, statement, lead, depth, ended, empty = [], "", "", 0, False, True
+    found, statement, lead, depth, ended, empty, first, fresh = [], "", "", 0, False, True, True, False
     for token in _TOKENS.finditer(text):
         piece = token.group()
         if token.lastgroup == "comment" and depth == 0 and not statement.strip():
-            if ended:  # behind the statement, on its line
-                found[-1][1] = "\n\n".join(filter(None, (_words(piece), found[-1][1])))
+            if ended:  # behind the statement, on its line; of a group's further ones it is all that is theirs
+                found[-1][1] = "\n\n".join(filter(None, (_words(piece), found[-1][1] if first else "")))
             else:
                 lead = _words(piece)
-                empty = False
+                empty, fresh = False, True
         elif token.lastgroup == "comment":
             statement += piece
         elif piece == "\n":
@@ -78,6 +78,7 @@ def _statements(text, groups=True):
                 empty = False
             if piece == ";" and depth == 0:
                 found.append([statement.strip(), lead])
+                first, fresh = fresh, False
                 statement, ended = "", True
                 lead = lead if groups else ""
             else:

@@ -9,6 +9,8 @@ MAY_LACK = {"bias", "bias_ih", "bias_hh", "lengths"}  # tensors; and the weight 
 # Fields of ls_loss that a loss has.
 OF_LOSS = {"ls_huber": {"delta"}, "ls_bce": {"class_weights", "positive_weights"},
            "ls_cross_entropy_with": {"smoothing", "has_ignore", "ignore", "class_weights"}}
+# Fields of ls_norm that are BatchNorm's alone, and the one that it has not.
+OF_BATCH_NORM = {"momentum", "frozen"}
 # What other functions have too: X gives way to X_with, which takes options.
 INSTEAD = {"ls_cross_entropy_smooth"}
 NO_LAYERS = {"ls_sum", "ls_mean"}  # their result is no row for each image
@@ -34,14 +36,17 @@ def _word(enumerator):
 
 
 def _option(read, field):
-    """A field of options as a keyword; None of what Python does not give."""
+    """A field of options as a keyword; None of what Python does not give. Where its comment says what 0 means, that is the default."""
     if field.type in NUMBERS:
         kind, default = NUMBERS[field.type]
+        usual = re.search(r"\b0: ([\d.e-]+)$", field.said)
+        if usual:
+            return Parameter(field.name, f"{field.name}: {kind} = {usual.group(1)}", field.name, field.said[:usual.start()].rstrip("; "))
         return Parameter(field.name, f"{field.name}: {kind} = {default}", field.name, field.said)
     if field.type == "bool":
         if field.name.startswith("no_"):
             name = field.name[3:]
-            return Parameter(name, f"{name}: bool = True", f"not {name}", field.said)
+            return Parameter(name, f"{name}: bool = True", f"not {name}", field.said and f"False: {field.said.replace('; not for BatchNorm', '')}")
         return Parameter(field.name, f"{field.name}: bool = False", field.name, field.said)
     if field.type in read.enums:
         return Parameter(field.name, f"{field.name}: str = {_word(read.enums[field.type][0])!r}", field.name, field.said)
@@ -58,13 +63,16 @@ def _options(read, function, struct, taken, tensors):
     only = OF_LOSS.get(function.name) if struct.name == "ls_loss" else None
     for field in struct.fields:
         told = field.name.startswith("no_") and field.name[3:] in taken  # as an argument: no_bias beside bias
+        if struct.name == "ls_norm" and (field.name in OF_BATCH_NORM) != ("batch_norm" in function.name) and field.name != "eps":
+            continue
         if told or only is not None and field.name not in only or field.type == "ls_tensor *" and not tensors:
             continue
         if field.name.startswith("has_"):  # with its number behind it
             fields.append(f"{field.name}={field.name[4:]} is not None")
             continue
         if f"has_{field.name}" in (one.name for one in struct.fields):
-            made = Parameter(field.name, f"{field.name}: Optional[int] = None", f"{field.name} or 0", field.said)
+            said = next(one.said for one in struct.fields if one.name == f"has_{field.name}")
+            made = Parameter(field.name, f"{field.name}: Optional[int] = None", f"{field.name} or 0", said)
         else:
             made = _option(read, field)
         if made:
@@ -119,9 +127,28 @@ def _declared(positional, keywords, first=""):
     return ", ".join(parts + ["*"] * bool(keywords) + [one.declared for one in keywords])
 
 
+def _said(read, function):
+    """What the header says of it; of X_with what it says of X too, whose name Python takes."""
+    same, without = "The same with options (may be NULL): ", read.functions.get(function.name.removesuffix("_with"))
+    if without is None or not function.said.startswith(same):
+        return function.said or (without.said if without else "")
+    return without.said + "\nOptions are " + function.said[len(same):]
+
+
+def _in_python(said):
+    """A header's words as a Python program's: without what is C's alone."""
+    said = re.sub(r"(; )?`?options`?\s+(\(may\s+be\s+NULL\)|may\s+be\s+NULL)[.:]?\s*", lambda match: "." * bool(match.group(1)) + " ", said)
+    said = re.sub(r"\bls_options\.shard\b", "Session's shard", said)
+    said = re.sub(r"\bls_nn_(\w+?)(?:_with)?\b", lambda match: "nn." + _class_name(match.group(1)), said)
+    said = re.sub(r"\bls_(\w+?)(?:_with)?\b", r"\1", said)
+    said = re.sub(r"\bLS_([A-Z_]+)\b", r"\1", said).replace("NULL", "None")
+    return re.sub("  +", " ", re.sub(r"(?<!\.)\. ?\.(?!\.)", ".", said)).strip()
+
+
 def _doc(said, keywords, c_name, indent, header):
-    lines = [said] if said else []
-    told = [f"{one.name}: {' '.join(one.said.split())}" for one in keywords if one.said]
+    lines = [_in_python(said)] if said else []
+    told = [f"{one.name}: {_in_python(re.sub('^(ls_[a-z0-9_]+(, likewise)?|BatchNorm.s): ', '', ' '.join(one.said.split())))}"
+            for one in keywords if one.said]
     if told:
         lines.append("\n".join(told))
     lines.append(f"{c_name} of {header}.h.")
@@ -155,7 +182,7 @@ def functional(read):
         names.append(name)
         text.append(f"""
 def {name}({_declared(positional, keywords)}) -> Tensor:
-    {_doc(function.said, keywords, function.name, "    ", function.header)}
+    {_doc(_said(read, function), keywords, function.name, "    ", function.header)}
     return _made(_lib.{function.name}, {", ".join(given)})
 """)
     text.append(f"\n__all__ = {sorted(names)!r}\n")
@@ -191,7 +218,7 @@ def layers(read):
         positional, keywords, given = signature
         name = _class_name(function.name[6:].removesuffix("_with"))
         names.append(name)
-        said = _doc(function.said, keywords, function.name, "    ", function.header)
+        said = _doc(_said(read, function), keywords, function.name, "    ", function.header)
         told = ", ".join([one.name for one in positional] + [f"{one.name}={one.name}" for one in keywords])
         text.append(_layer_class(name, "_Layer", said, _declared(positional, keywords, "self"),
                                  f"(_lib.{function.name}, {', '.join(given)})", told))
