@@ -7,7 +7,10 @@
     ls.fit(net, train, test, epochs=3, lr=0.2)
     print(net.fingerprint())
 
-All is computed by the C library; this package hands arguments over. docs/python.md puts it beside PyTorch."""
+All is computed by the C library; this package hands arguments over. docs/python.md puts it beside PyTorch.
+
+What is handed back are named tuples: Report (of a step), Epoch (of fit), Metrics (of evaluate), Checkpoint (of load), Parameter.
+Status has the names of what may go wrong. help(lockstep.Report) tells of one."""
 from . import nn
 from ._arguments import text as _text
 from ._lockstep import lib as _lib
@@ -33,5 +36,7 @@ def features() -> str:
     return _text(_lib.ls_features())
 
 
-__all__ = ["Checkpoint", "Checkpoints", "Data", "Device", "Devices", "Epoch", "Error", "Metrics", "Module", "Operation", "Parameter", "Profile",
-           "Report", "Session", "Status", "Tensor", "Trainer", "features", "fetch", "fit", "nn", "verify", *_operations]
+# What help(lockstep) shows: without the named tuples and Status, of which it would show a thousand lines of tuple's and str's methods.
+_RESULTS = ["Checkpoint", "Epoch", "Metrics", "Parameter", "Report", "Status"]
+__all__ = ["Checkpoints", "Data", "Device", "Devices", "Error", "Module", "Operation", "Profile", "Session", "Tensor", "Trainer",
+           "features", "fetch", "fit", "nn", "verify", *_operations]

@@ -1,6 +1,7 @@
 """The C headers have nothing that the package lacks, but for a list with reasons."""
 import inspect
 import pathlib
+import pydoc
 import re
 import sys
 
@@ -78,8 +79,17 @@ def test_every_option_of_c_is_a_keyword(name):
 
 @pytest.mark.parametrize("module", [ls, ls.nn])
 def test_all_that_is_exported_says_what_it_is(module):
-    for name in module.__all__:
+    for name in module.__all__ + getattr(module, "_RESULTS", []):
         assert (getattr(module, name).__doc__ or "").strip(), name
+
+
+def test_help_is_of_the_package():
+    text = pydoc.plain(pydoc.render_doc(ls))
+    assert "builtins.tuple" not in text and "builtins.str" not in text and "class Trainer" in text
+    for module in ls, ls.nn:
+        for name in module.__all__:
+            said = getattr(module, name).__doc__
+            assert not re.search(r"\bNULL\b|\bLS_|\bls_(?!\w+ of lockstep)|The same with", said), name
 
 
 def test_public_methods_say_what_they_are():
