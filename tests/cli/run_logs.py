@@ -3,6 +3,8 @@ import glob
 import json
 import os
 import shutil
+import signal
+import time
 
 
 def numbers(path):
@@ -37,3 +39,16 @@ def cpu_seconds(pid):
     """What a process has computed so far, in all of its threads."""
     fields = open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def end_twice(run, seconds):
+    """Asks for a run's end once it has taken so many seconds of processor time, and again, more than a second later, until it is over; its
+    status. Who waits takes processor time too: on a busy machine a step may not have begun yet, and the first signal ends the run in peace."""
+    while cpu_seconds(run.pid) < seconds:
+        assert run.poll() is None, run.returncode
+        time.sleep(0.05)
+    run.send_signal(signal.SIGTERM)
+    while run.poll() is None: # the first one may arrive late, and what comes within a second of it is the same request
+        time.sleep(1.2)
+        run.send_signal(signal.SIGINT)
+    return run.returncode
