@@ -83,7 +83,7 @@ typedef struct ls_norm {
     double momentum; /* BatchNorm's: how far a step moves the running statistics; 0.1 */
     bool no_affine;  /* no weight and no bias; not for BatchNorm */
     bool frozen;     /* BatchNorm's: with running statistics, which stay, in training too; weight and bias train */
-    bool by_shard;   /* BatchNorm's: with statistics of each shard, whatever ls_options.batch_norm says */
+    bool by_shard;   /* BatchNorm's: statistics of each shard, also in a session with batch_norm */
 } ls_norm;
 
 /* (x - mean) / sqrt(variance + eps) * weight + bias for each channel of (images, channels, ...). In training mean and

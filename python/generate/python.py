@@ -10,7 +10,7 @@ MAY_LACK = {"bias", "bias_ih", "bias_hh", "lengths"}  # tensors; and the weight 
 OF_LOSS = {"ls_huber": {"delta"}, "ls_bce": {"class_weights", "positive_weights"},
            "ls_cross_entropy_with": {"smoothing", "has_ignore", "ignore", "class_weights"}}
 # Fields of ls_norm that are BatchNorm's alone, and the one that it has not.
-OF_BATCH_NORM = {"momentum", "frozen"}
+OF_BATCH_NORM = {"momentum", "frozen", "by_shard"}
 # What other functions have too: X gives way to X_with, which takes options.
 INSTEAD = {"ls_cross_entropy_smooth"}
 NO_LAYERS = {"ls_sum", "ls_mean"}  # their result is no row for each image

@@ -44,8 +44,8 @@ class Operation:
     backward(inputs, y, dy): for each input the gradient, or None; that of a parameter is the sum over the rows. parameters: the numbers of
     those inputs that are parameters; never 0. shape(*sizes): of one image of the result from those of the inputs, where it is not that of
     the first. At most 3 inputs. onnx: what Module.export_onnx writes for it, in ONNX's operators, such as "a = Sigmoid (x0); y = Mul (x0,
-    a)"; see ls_custom in lockstep_nn.h. cuda_forward, cuda_backward: C functions of a library of yours that launch kernels on a GPU
-    (ls_custom_launch and ls_custom_launch_backward there), by ctypes or cffi, or their addresses. What is None is UNSUPPORTED there.
+    a)"; see ls_custom of lockstep_nn.h. cuda_forward, cuda_backward: C functions of a library of yours that launch kernels on a GPU, as
+    ls_custom_launch of lockstep_nn.h has them, by ctypes or cffi, or their addresses. What is None is UNSUPPORTED there.
 
     The functions get a shard's rows each time, on any thread; equal arguments must give equal bits, and nothing of the session may be
     called. What they raise comes out of a later call."""

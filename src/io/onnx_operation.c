@@ -326,7 +326,7 @@ static ls_onnx_node *refuse(ls_onnx_graph *graph, const ls_tensor *t)
     const ls_custom *own = t->computed.attributes.op == LS_OP_CUSTOM ? t->computed.attributes.custom : NULL;
     ls_raise(graph->context, LS_UNSUPPORTED, "%s%s at \"%s\" has no operator in ONNX%s",
              own ? "the own operation " : "", own ? own->name : ls_op_name(t->computed.attributes.op),
-             t->computed.layer, own ? "; ls_custom.onnx says which it is" : "");
+             t->computed.layer, own ? "; its definition can give one as text (onnx)" : "");
     return NULL;
 }
 
