@@ -130,6 +130,16 @@ static void step(const begun *b, const way *w)
     ls_trainer_step(b->trainer);
 }
 
+/* The averages are these values, bit by bit; the network's own come back. */
+static void assert_average(const begun *b, const float wanted[ALL])
+{
+    float there[ALL];
+    ls_trainer_use_average(b->trainer, true);
+    take(b->net, there);
+    assert_memory_equal(there, wanted, sizeof there);
+    ls_trainer_use_average(b->trainer, false);
+}
+
 static void end(const begun *b)
 {
     assert_done(b->s);
@@ -577,10 +587,7 @@ static void averages_may_begin_late(void **state)
     ls_checkpoints *kept = open_kept(&b, "late", "ema");
     assert_true(ls_checkpoint_load(kept, NULL));
     take(b.net, values);
-    ls_trainer_use_average(b.trainer, true);
-    take(b.net, there);
-    assert_memory_equal(there, values, sizeof there);
-    ls_trainer_use_average(b.trainer, false);
+    assert_average(&b, values);
     for (int n = 0; n < 3; n++) { /* the warm-up begins with them */
         step(&b, &with);
         take(b.net, values);
@@ -615,7 +622,7 @@ static void averages_outlive_another_optimizer(void **state)
     (void)state;
     const way before = {.momentum = 0.9, .ema = 0.75}, after = {.optimizer = LS_ADAM, .ema = 0.75};
     static const char *const changed[] = {"optimizer", "lr", "momentum", "beta1", "beta2", "eps", NULL};
-    float averages[ALL], there[ALL];
+    float averages[ALL];
     begun b = begin(&before);
     ls_checkpoints *kept = open_kept(&b, "other", NULL);
     for (int n = 0; n < 3; n++)
@@ -630,10 +637,7 @@ static void averages_outlive_another_optimizer(void **state)
         kept = ls_checkpoints_open(b.trainer, b.data, test_path("other"),
                                    &(ls_checkpoint_options){.allow_changed = changed});
         assert_true(ls_checkpoint_load(kept, NULL));
-        ls_trainer_use_average(b.trainer, true);
-        take(b.net, there);
-        assert_memory_equal(there, averages, sizeof there);
-        ls_trainer_use_average(b.trainer, false);
+        assert_average(&b, averages);
         ls_checkpoint_save(kept, NULL); /* with moments that are to begin */
         ls_checkpoint_wait(kept);
         end(&b);
@@ -668,7 +672,7 @@ static void statistics_may_join_them_late(void **state)
 {
     (void)state;
     const way before = {.ema = 0.75}, after = {.ema = 0.75, .buffers = true};
-    float values[ALL], there[ALL];
+    float values[ALL];
     save_after(&before, "joined", 3);
     begun b = begin(&after);
     assert_false(ls_checkpoint_load(open_kept(&b, "joined", NULL), NULL));
@@ -677,10 +681,7 @@ static void statistics_may_join_them_late(void **state)
     b = begin(&after);
     assert_true(ls_checkpoint_load(open_kept(&b, "joined", "ema_buffers"), NULL));
     take(b.net, values);
-    ls_trainer_use_average(b.trainer, true);
-    take(b.net, there);
-    assert_memory_equal(there, values, sizeof there);
-    ls_trainer_use_average(b.trainer, false);
+    assert_average(&b, values);
     end(&b);
     b = begin(&before);
     assert_int_equal(ls_trainer_set_options(b.trainer, &(ls_optim){.lr = 1, .ema = 0.75, .ema_buffers = true}),

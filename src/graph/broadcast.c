@@ -21,7 +21,7 @@ bool ls_broadcast(ls_tensor *in[2], const char *function)
     const int rank = a->shape.rank;
     const bool weight = b->kind == LS_TENSOR_PARAMETER || (b->kind == LS_TENSOR_ARRAY && b->shape.rank < rank);
     if (rank < 1 || (weight ? b->shape.rank < 1 || b->shape.rank >= rank : b->shape.rank != rank))
-        return ls_bad_shapes(in, "a, b", function, wanted);
+        return ls_bad_shapes(in, "a, b", function, "%s", wanted);
     ls_shape has = weight ? ls_shape_behind_images(&b->shape, rank, 0) : b->shape, shape = a->shape;
     has.dim[0] = weight ? shape.dim[0] : has.dim[0];
     bool fits = has.dim[0] == shape.dim[0];
@@ -30,7 +30,7 @@ bool ls_broadcast(ls_tensor *in[2], const char *function)
         shape.dim[i] = shape.dim[i] == 1 ? has.dim[i] : shape.dim[i];
     }
     if (!fits)
-        return ls_bad_shapes(in, "a, b", function, wanted);
+        return ls_bad_shapes(in, "a, b", function, "%s", wanted);
     in[0] = expand(in[0], false, &a->shape, &shape, a->device);
     in[1] = in[0] ? expand(in[1], weight, &has, &shape, a->device) : NULL;
     return in[1];

@@ -1,5 +1,6 @@
 #include "graph/record.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,12 +47,14 @@ ls_session *ls_operands(ls_tensor *const in[], int n, const char *function)
     return session;
 }
 
-ls_tensor *ls_bad_shapes(ls_tensor *const of[], const char *names, const char *function, const char *what)
+static __attribute__((format(printf, 4, 0))) void raise_shapes(ls_tensor *const of[], const char *names,
+                                                               const char *function, const char *what, va_list values)
 {
     enum { SHAPE = 128 };
     const ls_recording *recording = of[0]->session->recording;
-    char all[LS_MAX_IN * SHAPE] = "";
+    char all[LS_MAX_IN * SHAPE] = "", said[512];
     size_t length = 0;
+    vsnprintf(said, sizeof said, what, values);
     for (int k = 0; *names; k++) {
         const size_t name = strcspn(names, ",");
         char shape[SHAPE];
@@ -64,14 +67,26 @@ ls_tensor *ls_bad_shapes(ls_tensor *const of[], const char *names, const char *f
         names += name + strspn(names + name, ", ");
     }
     const bool below = recording && *recording->path;
-    ls_raise(&of[0]->session->context, LS_BAD_SHAPE, "%s: %s; %s%s%s%s", function, what, all, below ? " at \"" : "",
+    ls_raise(&of[0]->session->context, LS_BAD_SHAPE, "%s: %s; %s%s%s%s", function, said, all, below ? " at \"" : "",
              below ? recording->path : "", below ? "\"" : "");
+}
+
+ls_tensor *ls_bad_shapes(ls_tensor *const of[], const char *names, const char *function, const char *what, ...)
+{
+    va_list values;
+    va_start(values, what);
+    raise_shapes(of, names, function, what, values);
+    va_end(values);
     return NULL;
 }
 
-ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *what)
+ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *what, ...)
 {
-    return ls_bad_shapes(&(ls_tensor *){(ls_tensor *)x}, "x", function, what); /* looked at alone */
+    va_list values;
+    va_start(values, what);
+    raise_shapes(&(ls_tensor *){(ls_tensor *)x}, "x", function, what, values); /* looked at alone */
+    va_end(values);
+    return NULL;
 }
 
 bool ls_has_target(const ls_tensor *x, const ls_tensor *y, const char *function)

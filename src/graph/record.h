@@ -42,11 +42,13 @@ bool ls_fits_bias(const ls_tensor *bias, int64_t outputs);
  */
 const char *ls_wrong_conv(const ls_conv *options, int64_t channels, bool transposed);
 
-/* Raises LS_BAD_SHAPE with x's shape and where it was; returns NULL. */
-ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function, const char *what);
+/* Raises LS_BAD_SHAPE with what is wrong, x's shape and where it was; returns NULL. */
+__attribute__((format(printf, 3, 4))) ls_tensor *ls_bad_shape(const ls_tensor *x, const char *function,
+                                                              const char *what, ...);
 /* The same with the shapes of all that had to fit together, `names` in one text: "x, weight, bias". Those that are NULL
  * are left out, but for the first. */
-ls_tensor *ls_bad_shapes(ls_tensor *const of[], const char *names, const char *function, const char *what);
+__attribute__((format(printf, 4, 5))) ls_tensor *ls_bad_shapes(ls_tensor *const of[], const char *names,
+                                                               const char *function, const char *what, ...);
 
 /* NULL unless every tensor is there, is of one session that has not failed, and lies on one device. */
 ls_session *ls_operands(ls_tensor *const in[], int n, const char *function);

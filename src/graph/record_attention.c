@@ -54,7 +54,7 @@ ls_tensor *ls_attention(ls_tensor *q, ls_tensor *k, ls_tensor *v, const ls_atten
                             ? "k and v must have images, and be no parameters"
                             : wrong_shapes(q, k, v);
     if (wrong)
-        return ls_bad_shapes(in, "q, k, v", name, wrong);
+        return ls_bad_shapes(in, "q, k, v", name, "%s", wrong);
     if (!good_options(q, k, &o))
         return NULL;
     const int rank = q->shape.rank;

@@ -86,7 +86,7 @@ ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_
     ls_shape_image(&x->shape, &c, &height, &width);
     const char *why = x->shape.rank == 4 && w && w->rank == 4 ? wrong(w, bias, options, c, w->dim[0], false) : NULL;
     if (why)
-        return ls_bad_shapes(in, "x, weight, bias", "ls_conv2d", why);
+        return ls_bad_shapes(in, "x, weight, bias", "ls_conv2d", "%s", why);
     if (x->shape.rank != 4 || !w || w->rank != 4 || w->dim[1] * groups != c)
         return ls_bad_shapes(in, "x, weight, bias", "ls_conv2d",
                              "weight must be a parameter (outputs, channels of x / groups, kernel, kernel_w)");
@@ -126,7 +126,7 @@ ls_tensor *ls_conv_transpose2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias,
     const int outputs = (int)(w->dim[1] * groups);
     const char *why = wrong(w, bias, options, c, outputs, true);
     if (why)
-        return ls_bad_shapes(in, "x, weight, bias", "ls_conv_transpose2d", why);
+        return ls_bad_shapes(in, "x, weight, bias", "ls_conv_transpose2d", "%s", why);
     const ls_attributes how = windows(options, (int)w->dim[2], (int)w->dim[3]);
     const ls_windows of = ls_windows_of(&how);
     const int64_t h = rows_of(&of.rows, height, more), wide = rows_of(&of.columns, width, more);

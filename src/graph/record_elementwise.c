@@ -163,11 +163,10 @@ ls_tensor *ls_reshape(ls_tensor *x, int channels, int height, int width)
     int64_t numbers = ls_shape_image(&x->shape, &c, &h, &w);
     bool fits = channels > 0 && height > 0 && width > 0 && numbers % channels == 0 &&
                 numbers / channels % height == 0 && numbers / channels / height == width;
-    char what[192];
-    snprintf(what, sizeof what, "x must be (images, ...) and keep an image's %lld numbers, not become %d x %d x %d",
-             (long long)numbers, channels, height, width);
     if (x->shape.rank < 1 || !fits)
-        return ls_bad_shape(x, "ls_reshape", what);
+        return ls_bad_shape(x, "ls_reshape",
+                            "x must be (images, ...) and keep an image's %lld numbers, not become %d x %d x %d",
+                            (long long)numbers, channels, height, width);
     /* Every number keeps its place in an image's C order, which is the order they lie in: nothing moves. */
     return ls_record(LS_OP_COUNT, &x, 1, channels, height, width, false);
 }

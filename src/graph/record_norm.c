@@ -1,6 +1,4 @@
 /* Recording of what normalises an image's numbers by themselves: LayerNorm, GroupNorm, RMSNorm. */
-#include <stdio.h>
-
 #include "base/environment.h"
 #include "graph/record.h"
 
@@ -93,14 +91,12 @@ ls_tensor *ls_group_norm(ls_tensor *x, int groups, ls_tensor *weight, ls_tensor 
     static const char *const name = "ls_group_norm";
     if (!are_operands(x, weight, bias, eps, name))
         return NULL;
-    char what[160];
-    snprintf(
-        what, sizeof what,
-        "x must be (images, channels, ...) with channels that the %d groups divide, and weight and bias parameters "
-        "(channels)",
-        groups);
     if (x->shape.rank < 2 || groups < 1 || x->shape.dim[1] % groups != 0 || !fits(weight, x, 1) || !fits(bias, x, 1))
-        return ls_bad_shapes((ls_tensor *[]){x, weight, bias}, "x, weight, bias", name, what);
+        return ls_bad_shapes(
+            (ls_tensor *[]){x, weight, bias}, "x, weight, bias", name,
+            "x must be (images, channels, ...) with channels that the %d groups divide, and weight and "
+            "bias parameters (channels)",
+            groups);
     int c, h, w;
     const int64_t numbers = ls_shape_image(&x->shape, &c, &h, &w);
     return affine(normalized(x, LS_OP_SET_NORM, groups, numbers / groups, 1, eps), weight, bias, 1);

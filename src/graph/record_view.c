@@ -8,10 +8,8 @@
 /* Whether it is one of x's dimensions behind the images. */
 static bool is_dimension(ls_tensor *x, int dim, const char *function)
 {
-    char what[128];
-    snprintf(what, sizeof what, "dimension %d must be one of x's behind the images, from 1 on", dim);
     if (dim < 1 || dim >= x->shape.rank)
-        ls_bad_shape(x, function, what);
+        ls_bad_shape(x, function, "dimension %d must be one of x's behind the images, from 1 on", dim);
     return !ls_failed(x->session);
 }
 
@@ -48,13 +46,12 @@ ls_tensor *ls_slice(ls_tensor *x, int dim, int64_t from, int64_t to)
     LS_OWN_ENVIRONMENT;
     if (!ls_operands(&x, 1, "ls_slice") || !is_dimension(x, dim, "ls_slice"))
         return NULL;
-    char what[192];
-    snprintf(what, sizeof what,
-             "from must be at least 0, and to above it and at most the dimension's size, not %lld to %lld of dimension "
-             "%d's %lld",
-             (long long)from, (long long)to, dim, (long long)x->shape.dim[dim]);
     if (from < 0 || to <= from || to > x->shape.dim[dim])
-        return ls_bad_shape(x, "ls_slice", what);
+        return ls_bad_shape(
+            x, "ls_slice",
+            "from must be at least 0, and to above it and at most the dimension's size, not %lld to %lld "
+            "of dimension %d's %lld",
+            (long long)from, (long long)to, dim, (long long)x->shape.dim[dim]);
     ls_shape shape = x->shape;
     int shift[3] = {0, 0, 0};
     shape.dim[dim] = to - from;
@@ -106,11 +103,12 @@ static ls_tensor *concat(ls_tensor *const parts[], int count, int dim, const cha
     for (int k = 0; k < count; k++) {
         ls_shape rest = parts[k]->shape;
         rest.dim[dim] = parts[0]->shape.dim[dim];
-        char what[128], names[64];
-        snprintf(what, sizeof what, "all parts must be (images, ...) of equal sizes but in dimension %d", dim);
-        snprintf(names, sizeof names, "part 0, part %d", k);
-        if (parts[k]->kind == LS_TENSOR_PARAMETER || !ls_same_shape(&rest, &parts[0]->shape))
-            return ls_bad_shapes((ls_tensor *[]){parts[0], parts[k]}, names, function, what);
+        if (parts[k]->kind == LS_TENSOR_PARAMETER || !ls_same_shape(&rest, &parts[0]->shape)) {
+            char names[32];
+            snprintf(names, sizeof names, "part 0, part %d", k);
+            return ls_bad_shapes((ls_tensor *[]){parts[0], parts[k]}, names, function,
+                                 "all parts must be (images, ...) of equal sizes but in dimension %d", dim);
+        }
     }
     ls_tensor *y = parts[0];
     for (int k = 1; k < count && y; k += LS_MAX_IN - 1) { /* what is joined is the next one's first part */

@@ -139,17 +139,26 @@ static ls_status refuse_prefix(const ls_safetensors *file, ls_context *context, 
                     "%s: all names begin with '%s'; give that as ls_load_options.strip to leave it out", path, shown);
 }
 
+enum { FIRST_NAME = 100 };
+
+/* What a file's first array is called, as a hint at whose file it is. */
+static const char *first_name(const ls_safetensors *file, char text[FIRST_NAME])
+{
+    *text = 0;
+    if (ls_safetensors_count(file))
+        ls_printable(ls_safetensors_at(file, 0)->name, text, FIRST_NAME);
+    return text;
+}
+
 static ls_status refuse_missing(const ls_safetensors *file, ls_context *context, const char *path, const char *missing)
 {
     const size_t prefix = foreign_prefix(file, missing);
     if (prefix)
         return refuse_prefix(file, context, path, prefix);
-    char first[100] = "";
-    if (ls_safetensors_count(file))
-        ls_printable(ls_safetensors_at(file, 0)->name, first, sizeof first);
+    char first[FIRST_NAME];
     return ls_raise(context, LS_BAD_FILE,
                     "%s: parameter %s is missing; is this a file of another model? Its first name is \"%s\"", path,
-                    missing, first);
+                    missing, first_name(file, first));
 }
 
 /* A pattern that fits nothing is a mistake in writing. */
@@ -185,13 +194,11 @@ static ls_status check_any(const ls_network *network, const ls_safetensors *file
         if (prefix)
             return refuse_prefix(file, context, path, prefix);
     }
-    char first[100] = "";
-    if (ls_safetensors_count(file))
-        ls_printable(ls_safetensors_at(file, 0)->name, first, sizeof first);
+    char first[FIRST_NAME];
     return flat->n_views ? ls_raise(context, LS_BAD_FILE,
                                     "%s: no parameter of the network would be read from it: the network's first is "
                                     "called \"%s\", the file's \"%s\"",
-                                    path, flat->views[0].name, first)
+                                    path, flat->views[0].name, first_name(file, first))
                          : LS_OK;
 }
 

@@ -234,6 +234,15 @@ static bool take_shard(running *r)
     return first;
 }
 
+/* Seconds that the attempt's run has taken, which ranks that are measured add up. */
+static double note_computing(ls_step_job *step, const ls_attempt *t)
+{
+    const double taken = ls_seconds() - t->measured;
+    if (step->trainer->throughputs)
+        atomic_fetch_add(&step->exchange.computing, (long long)(taken * 1e9));
+    return taken;
+}
+
 /* Runs the shard of an attempt that has begun. `waiting`: with another shard pulled, which nobody else would compute.
  */
 static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t, bool waiting, int *finished)
@@ -247,10 +256,7 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t, boo
     ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : r.images, t->measured);
     if (lost)
         return;
-    const double taken = ls_seconds() - t->measured;
-    ls_pull_note(worker, r.images, taken);
-    if (step->trainer->throughputs)
-        atomic_fetch_add(&step->exchange.computing, (long long)(taken * 1e9));
+    ls_pull_note(worker, r.images, note_computing(step, t));
     *finished += take_shard(&r);
 }
 
@@ -310,8 +316,7 @@ static void run_on(ls_step_job *step, ls_worker *worker, ls_attempt *t, int *fin
     const bool last = ls_cohorts_is_last(step, j);
     compute(&r);
     ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, j, last ? r.images : 0, t->measured);
-    if (step->trainer->throughputs)
-        atomic_fetch_add(&step->exchange.computing, (long long)((ls_seconds() - t->measured) * 1e9));
+    note_computing(step, t);
     if (!last) {
         ls_attempt_put_aside(t);
         ls_cohorts_arrive(step, j);
