@@ -1,5 +1,6 @@
 #include "base/session.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +55,11 @@ int ls_shards_together(const ls_session *session, int shards)
     const ls_options *o = &session->options;
     const int together = o->batch_norm < 0 ? shards : o->batch_norm ? o->batch_norm / o->shard : 1;
     return together < shards ? together : shards > 0 ? shards : 1;
+}
+
+bool ls_statistics_meet(const ls_session *session)
+{
+    return ls_shards_together(session, INT_MAX) > 1;
 }
 
 void ls_release_owned(ls_session *session, const ls_owned *mark)

@@ -58,6 +58,8 @@ void ls_release_owned(ls_session *session, const ls_owned *mark);
 int ls_shard_images(const ls_session *session, int64_t rows);
 /* How many of so many shards, from the first on, have their BatchNorm statistics together; 1: each has its own. */
 int ls_shards_together(const ls_session *session, int shards);
+/* Whether they are for several shards, where there are so many. */
+bool ls_statistics_meet(const ls_session *session);
 
 /* Zeroed memory that lives as long as the session, whatever scope is open. */
 void *ls_session_alloc(ls_session *session, size_t count, size_t size, const char *what);

@@ -82,7 +82,7 @@ static void set_trainer(ls_settings *s, const ls_trainer *trainer)
         set(s, "init", "%s", inits[network->init.kind]);
     set(s, "seed", "%llu", (unsigned long long)options->seed);
     set(s, "shard", "%d", network->shard);
-    if (options->batch_norm && options->batch_norm != network->shard)
+    if (ls_statistics_meet(s->session))
         set(s, "batch_norm", "%d", options->batch_norm);
     set(s, "conv", "%s", options->conv == LS_CONV_DIRECT ? "direct" : "auto");
     set(s, "dtype", "%s", dtypes[options->dtype]);

@@ -85,8 +85,7 @@ static ls_plan *make_plan(ls_program *program, const ls_trace *trace, int images
                           .has_dy = program->has_dy,
                           .flat = program->network ? trace->call->forward.flat : &program->own_flat,
                           .training = program->network && trace->call->forward.training};
-    request.together = request.training && trace->session->options.batch_norm != 0 &&
-                       trace->session->options.batch_norm != trace->session->options.shard;
+    request.together = request.training && ls_statistics_meet(trace->session);
     ls_graph *graph = ls_lower(trace, &request, &program->flowing);
     ls_plan *plan = graph ? ls_plan_new(graph, images) : NULL;
     if (plan && plan->n_meetings && !meets(program)) {
