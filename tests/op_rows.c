@@ -103,7 +103,9 @@ const row op_table[] = {
     {CONVS, 5, 256, 7, 7, 512, 1, 2, 0, 0},
     {CONVS, 1, 512, 4, 4, 512, 3, 1, 1, 0},
     {CONVS, 37, 512, 1, 1, 10, 1, 1, 0, 0},
-    {MAPS, 37, 64, 28, 28, 0, 0, 0, 0, 0}, /* so does this */
+    {CONVS, 397, 17, 1, 1, 18, 1, 1, 0, 0}, /* more groups than linear layers of images have */
+    {CONVS, 1037, 13, 1, 1, 7, 1, 1, 0, 0}, /* and than a block of them */
+    {MAPS, 37, 64, 28, 28, 0, 0, 0, 0, 0},  /* so does this */
     {MAPS, 20, 512, 4, 4, 0, 0, 0, 0, 0},
     /* Odd ones: each kernel, stride and padding, with channels and maps that fill no block. */
     {CONVS, 1, 3, 5, 7, 17, 3, 1, 1, 0},

@@ -1,8 +1,10 @@
 /* CONV_WEIGHT of linear layers, whose maps have one place: after as many products as there are groups of images a sum
- * is over, so that its lanes are added right where it was made. */
+ * is over, so that its lanes are added right where it was made. Of many groups, such as tokens, weight.c makes the same
+ * sums block by block. */
 #include "device/cpu/lanes/cut.h"
 
 enum {
+    MOST_GROUPS = 24, /* of images or tokens; more lie too far apart for a tile to read all of them */
     COLUMNS = 4,
     BLOCK_LINES = 384 /* of the columns, which the first cache keeps while rows go by */
 };
@@ -71,7 +73,8 @@ int LANES(ls_lanes_is_linear)(const ls_op_call *call)
 {
     const ls_operand *x = &call->in[0];
     const ls_attributes *a = call->attributes;
-    return x->h == 1 && x->w == 1 && a->kernel == 1 && a->padding == 0 && ls_windows_plain(a);
+    return x->h == 1 && x->w == 1 && a->kernel == 1 && a->padding == 0 && ls_windows_plain(a) &&
+           (a->weight_in_out || call->groups < MOST_GROUPS);
 }
 
 int LANES(ls_lanes_linear_weight_units)(const ls_op_call *call)

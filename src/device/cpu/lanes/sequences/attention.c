@@ -2,11 +2,11 @@
  * lies in scratch: [row][key][lane]. */
 #include <string.h>
 
-#include "base/math.h"
 #include "device/cpu/lanes/cut.h"
 #include "device/cpu/lanes/drawn.h"
 #include "device/cpu/lanes/plane.h"
 #include "device/cpu/lanes/sequences/product.h"
+#include "device/cpu/lanes/softmax.h"
 
 enum { ROWS = 8, PAIR_FLOATS = ROWS * LS_KEY_BLOCK * LS_LANES };
 enum { OF_ROW = LS_KEY_BLOCK * LS_LANES }; /* floats from a row's pairs to the next one's */
@@ -163,35 +163,41 @@ typedef struct row_state {
     float m[LS_LANES], s[LS_LANES];
 } row_state;
 
-/* Makes exponentials of a row's scores, which become the weights; r is what everything before is multiplied by. The
- * loops over lanes are vectors where what they write is known to be nobody else's. */
-static void weigh(const heads *a, int head, int row, float *restrict x, row_state *state, float r[LS_LANES])
+/* Makes exponentials of a row's scores, which become the weights; r is what everything before is multiplied by. */
+static void weigh(const heads *a, int head, int row, float *x, row_state *state, float r[LS_LANES])
 {
     const float scale = a->call->attributes->factor;
+    const int keys = a->keys;
     int left[LS_LANES]; /* keys of the block, and what is behind it, that the row sees */
-    float b[LS_LANES], s[LS_LANES];
+    float b[LS_LANES], s[LS_LANES], before[LS_LANES], change[LS_LANES];
     for (int lane = 0; lane < LS_LANES; lane++)
         left[lane] = a->seen[row][lane] - a->key;
-    for (int i = 0; i < a->keys * LS_LANES; i++)
+    for (int i = 0; i < keys * LS_LANES; i++)
         x[i] *= scale;
     memcpy(b, a->key ? state->m : x, sizeof b);
-    for (int j = 0; j < a->keys; j++)
-        for (int lane = 0; lane < LS_LANES; lane++) {
-            const float one = x[j * LS_LANES + lane];
-            b[lane] = left[lane] > j && one > b[lane] ? one : b[lane];
-        }
+    for (int j = 0; j < keys; j++) {
+        float one[LS_LANES];
+        memcpy(one, x + (ptrdiff_t)j * LS_LANES, sizeof one);
+        for (int lane = 0; lane < LS_LANES; lane++)
+            b[lane] = (left[lane] > j) & (one[lane] > b[lane]) ? one[lane] : b[lane];
+    }
+    memcpy(before, state->m, sizeof before);
+    softmax_exp(change, before, b);
     for (int lane = 0; lane < LS_LANES; lane++) {
-        const float change = ls_expf(state->m[lane] - b[lane]);
-        r[lane] = a->key && left[lane] > 0 ? change : 1.0f;
+        r[lane] = a->key && left[lane] > 0 ? change[lane] : 1.0f;
         s[lane] = state->s[lane] * r[lane];
     }
-    for (int j = 0; j < a->keys; j++)
+    for (int j = 0; j < keys; j++) {
+        float one[LS_LANES], w[LS_LANES];
+        memcpy(one, x + (ptrdiff_t)j * LS_LANES, sizeof one);
+        softmax_exp(w, one, b);
         for (int lane = 0; lane < LS_LANES; lane++) {
-            const float e = ls_expf(x[j * LS_LANES + lane] - b[lane]), w = left[lane] > j ? e : 0.0f;
-            x[j * LS_LANES + lane] = w;
-            s[lane] += w;
+            w[lane] = left[lane] > j ? w[lane] : 0.0f;
+            s[lane] += w[lane];
         }
-    for (int j = 0; j < a->keys && a->limit; j++)
+        memcpy(x + (ptrdiff_t)j * LS_LANES, w, sizeof w);
+    }
+    for (int j = 0; j < keys && a->limit; j++)
         drop(a, head, row, j, x + (ptrdiff_t)j * LS_LANES);
     memcpy(state->m, b, sizeof b);
     memcpy(state->s, s, sizeof s);
@@ -279,24 +285,28 @@ static void slope(const heads *a, int head, int row, float *x, float *g)
     const float *m = row_at(a, saved, head, a->first + row), *inv = row_at(a, saved, a->q->c + head, a->first + row);
     const float *from = row_at(a, dy, head, a->first + row), *to = row_at(a, y, head, a->first + row);
     const float scale = a->call->attributes->factor;
-    float d[LS_LANES];
+    float d[LS_LANES], largest[LS_LANES];
     for (int v = 0; v < LS_LANES; v += LS_VL) {
         vf sum = vf_zero();
         for (ptrdiff_t i = 0; i < y->w; i++)
             sum = vf_fma(vf_load(from + i * LS_LANES + v), vf_load(to + i * LS_LANES + v), sum);
         vf_store(d + v, sum);
     }
+    memcpy(largest, m, sizeof largest);
     for (int j = 0; j < a->keys; j++, x += LS_LANES, g += LS_LANES) {
-        float kept[LS_LANES];
-        for (int lane = 0; lane < LS_LANES; lane++)
+        float kept[LS_LANES], scaled[LS_LANES], p[LS_LANES];
+        for (int lane = 0; lane < LS_LANES; lane++) {
             kept[lane] = 1.0f;
+            scaled[lane] = x[lane] * scale;
+        }
         if (a->limit)
             drop(a, head, row, j, kept);
+        softmax_exp(p, scaled, largest);
         for (int lane = 0; lane < LS_LANES; lane++) {
-            const float p = ls_expf(x[lane] * scale - m[lane]) * inv[lane];
+            const float weight = p[lane] * inv[lane];
             const float slope_of_weight = kept[lane] > 0 ? g[lane] * a->rest : 0.0f;
-            x[lane] = kept[lane] > 0 ? p * a->rest : 0.0f;
-            g[lane] = p * (slope_of_weight - d[lane]);
+            x[lane] = kept[lane] > 0 ? weight * a->rest : 0.0f;
+            g[lane] = weight * (slope_of_weight - d[lane]);
         }
     }
 }
