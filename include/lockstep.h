@@ -323,7 +323,8 @@ typedef struct ls_init {
     ls_init_kind kind;   /* LS_XAVIER: uniform(+-sqrt(6/(fan_in+fan_out))); LS_HE: normal(sqrt(2/fan_in)) */
     double scale;        /* of LS_NORMAL; 0: 0.01, -1: zeros */
     bool force;          /* initialise again what has values already */
-    const ls_data *like; /* images of the shape to come; NULL: the first call of the network tells */
+    const ls_data *like; /* images of the shape to come; NULL: see shape */
+    ls_shape shape;      /* of the one input to come, rows first (of any number); rank 0: the first call tells */
 } ls_init;
 
 /* Gives the network, which is no part of another, its values on a list of devices, equal on all of them. Biases 0,
@@ -357,8 +358,7 @@ const char *ls_module_summary(ls_module *net); /* a table of parameters and shap
 ls_status ls_module_load(ls_module *net, const char *path);
 ls_status ls_module_save(ls_module *net, const char *path);
 /* SHA-256 over the tensors that ls_module_save writes, in byte order of their names: name, a zero byte, the values as
- * little-endian float32 in C order, also where a file has them as F16, BF16 or F64. 64 lowercase digits and a zero
- * byte. */
+ * little-endian float32 in C order, also where a file has them as F16, BF16 or F64. 64 lowercase digits, then 0. */
 ls_status ls_module_fingerprint(ls_module *net, char digits[65]);
 
 /* ---- Training ---------------------------------------------------------------------------------------------------- */

@@ -344,7 +344,7 @@ static void what_is_not_there_is_named(void **state)
     ls_module_param(net, "W1", ls_cpu(0));
     assert_caught(s, LS_SHAPE_UNKNOWN,
                   "ls_module_param: the shapes of the network's parameters are not known before its first images; call "
-                  "the network once, or set init.like");
+                  "the network once, or set init.shape or init.like");
     assert_int_equal(ls_module_parameter_count(net), 0);
     assert_true(ls_catch(s, LS_SHAPE_UNKNOWN));
     ls_module_forward(net, ls_zeros(s, LS_SHAPE(4)));

@@ -112,6 +112,48 @@ static ls_status with_values(ls_module *net, ls_session *s)
     return ls_module_append(ls_sequential(s, NULL), "net", net);
 }
 
+/* Parameters are there at once, and are those that data of the shape give. */
+static void a_shape_tells_the_parameters(void **state)
+{
+    (void)state;
+    ls_session *s = ls_open(NULL);
+    const ls_devices devices = ls_parse_devices(s, "cpu:0");
+    ls_module *by_data = some_net(s), *by_shape = some_net(s),
+              *features = ls_sequential(s, LS_LIST(ls_nn_linear(s, 3)));
+    ls_module_initialize(by_data, devices, &(ls_init){.like = some_data(s)});
+    ls_module_initialize(by_shape, devices, &(ls_init){.shape = LS_SHAPE(0, 1, 4, 4)});
+    assert_true(ls_module_checksum(by_data) == ls_module_checksum(by_shape));
+    assert_int_equal(ls_module_images_shape(by_shape).dim[0], -1);
+    ls_module_initialize(features, devices, &(ls_init){.shape = LS_SHAPE(7, 5)});
+    ls_parameter_info weight;
+    assert_int_equal(ls_module_parameter_at(features, 0, &weight), LS_OK);
+    assert_int_equal(weight.shape[1], 5);
+    assert_int_equal(ls_dim(ls_module_infer(features, ls_zeros(s, LS_SHAPE(2, 5))), 1), 3);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
+static void wrong_start(ls_init init, ls_status status, const char *words)
+{
+    ls_session *s = ls_open(NULL);
+    assert_int_equal(ls_module_initialize(some_net(s), ls_parse_devices(s, "cpu:0"), &init), status);
+    assert_failed(s, status, words);
+}
+
+static void wrong_shapes_are_refused(void **state)
+{
+    (void)state;
+    const char *sizes = "ls_module_initialize: init.shape has a size that is not above 0, or more than 4 of them";
+    wrong_start((ls_init){.shape = LS_SHAPE(1, 0)}, LS_BAD_ARGUMENT, sizes);
+    wrong_start((ls_init){.shape = LS_SHAPE(1, 1, 4, -1)}, LS_BAD_ARGUMENT, sizes);
+    wrong_start((ls_init){.shape = {.rank = 5}}, LS_BAD_ARGUMENT, sizes);
+    wrong_start((ls_init){.shape = {.rank = -1}}, LS_BAD_ARGUMENT, sizes);
+    wrong_start((ls_init){.shape = LS_SHAPE(1, 1, 2, 2)}, LS_BAD_SHAPE, "the kernel is larger than the padded map");
+    ls_session *s = ls_open(NULL);
+    const ls_init both = {.like = some_data(s), .shape = LS_SHAPE(1, 1, 4, 4)};
+    assert_int_equal(ls_module_initialize(some_net(s), ls_parse_devices(s, "cpu:0"), &both), LS_BAD_ARGUMENT);
+    assert_failed(s, LS_BAD_ARGUMENT, "init has like and shape, and either tells what is to come; set one of them");
+}
+
 static ls_status a_part_alone(ls_module *net, ls_session *s)
 {
     return ls_module_initialize(ls_module_child(ls_module_child(net, "fc"), "0"), ls_parse_devices(s, "cpu:0"), NULL);
@@ -126,10 +168,11 @@ static void a_module_has_its_place_in_time(void **state)
     appended(to_lenet, "\"drop\": the parent, the network, is a layer or a whole network");
     appended(after_like,
              "ls_module_append: \"1\" comes too late to fc: the parameters were made when the images' shape became "
-             "known; append before the first call, and before ls_module_initialize with init.like");
+             "known; append before the first call, and before ls_module_initialize with init.shape or init.like");
     appended(after_a_call,
              "ls_module_append: \"late\" comes too late to the network: the parameters were made when the images' "
-             "shape became known; append before the first call, and before ls_module_initialize with init.like");
+             "shape became known; append before the first call, and before ls_module_initialize with init.shape or "
+             "init.like");
     appended(with_values,
              "ls_module_append: \"net\" has values of its own; append it first, then initialize the outermost module");
     appended(a_part_alone, "ls_module_initialize: \"fc.0\" is a part of another module; initialize the outermost one, "
@@ -522,13 +565,22 @@ static void null_is_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_error_sticks), cmocka_unit_test(a_module_has_its_place_in_time),
-        cmocka_unit_test(options_are_checked),    cmocka_unit_test(device_lists),
-        cmocka_unit_test(devices_out_of_range),   cmocka_unit_test(images_may_be_too_small),
-        cmocka_unit_test(networks_need_values),   cmocka_unit_test(graphs_are_checked),
-        cmocka_unit_test(trainers_are_checked),   cmocka_unit_test(a_trainer_does_not_outlive_its_values),
-        cmocka_unit_test(data_from_memory),       cmocka_unit_test(parameters_by_name),
-        cmocka_unit_test(names_of_everything),    cmocka_unit_test(null_is_survived),
+        cmocka_unit_test(the_first_error_sticks),
+        cmocka_unit_test(a_module_has_its_place_in_time),
+        cmocka_unit_test(a_shape_tells_the_parameters),
+        cmocka_unit_test(wrong_shapes_are_refused),
+        cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(device_lists),
+        cmocka_unit_test(devices_out_of_range),
+        cmocka_unit_test(images_may_be_too_small),
+        cmocka_unit_test(networks_need_values),
+        cmocka_unit_test(graphs_are_checked),
+        cmocka_unit_test(trainers_are_checked),
+        cmocka_unit_test(a_trainer_does_not_outlive_its_values),
+        cmocka_unit_test(data_from_memory),
+        cmocka_unit_test(parameters_by_name),
+        cmocka_unit_test(names_of_everything),
+        cmocka_unit_test(null_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

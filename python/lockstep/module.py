@@ -5,11 +5,11 @@ import functools
 import inspect
 import os
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy
 
-from ._arguments import Options, names, options, shape, sizes, taken, tensors, text
+from ._arguments import Options, names, options, shape as shape_of, sizes, taken, tensors, text
 from ._lockstep import ffi, lib
 from .data import Data
 from .devices import Device, Devices
@@ -203,12 +203,14 @@ class Module:
     def _call(self, function, *args):
         return self._session.call(function, self._handle, *args)
 
-    def initialize(self, devices=None, *, init: str = "normal", like: Optional[Data] = None, force: bool = False, session=None) -> Module:
+    def initialize(self, devices=None, *, init: str = "normal", like: Optional[Data] = None,
+                   shape: Optional[Sequence[int]] = None, force: bool = False, session=None) -> Module:
         """Gives the module to the session of the devices, and its parameters their values; returns the module.
 
         devices: as Session.devices makes them, or their names; None: all GPUs, else all cores. init: "normal", "normal:0.01" (the
-        deviation), "xavier" or "he"; biases are 0, and norms begin at 1 and 0. like: data of the shape to come; without them the first
-        images tell it. force: what has values already gets new ones. session: where devices do not say it. Raises Error."""
+        deviation), "xavier" or "he"; biases are 0, and norms begin at 1 and 0. like: data of the shape to come. shape: that of the one
+        input to come, such as X.shape, of which the first size, the rows, may be any. Without either the first images tell it. force: what
+        has values already gets new ones. session: where devices do not say it. Raises Error."""
         if session is None:
             found = getattr(devices, "session", None) or getattr(like, "session", None)
             session = self._bound[0] if self._is_bound() and found is None else found
@@ -219,6 +221,8 @@ class Module:
         pointer = self._bind(session)
         how = options("ls_init *", kind=kind, scale=float(scale or 0), force=force)
         how.c.like = ffi.NULL if like is None else like._handle
+        if shape is not None:
+            how.c.shape = shape_of(shape)
         session.call(lib.ls_module_initialize, pointer, where._c, how.c)
         self.__dict__["_devices"] = where
         return self
@@ -297,7 +301,7 @@ class Module:
     def parameter(self, name: str, *shape_) -> Tensor:
         """In a forward: a parameter of the module itself, made at the first call with this name. Of one size it starts at 0, else as
         initialize says."""
-        return self._session.make(lib.ls_module_parameter, self._handle, name.encode(), shape(sizes(shape_)))
+        return self._session.make(lib.ls_module_parameter, self._handle, name.encode(), shape_of(sizes(shape_)))
 
     # ---- Parameters ----
 

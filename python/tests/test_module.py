@@ -69,6 +69,10 @@ def test_initial_values(s, data):
     assert net.checksum() != before and repr(net.devices) == "[cpu(0)]"
     with pytest.raises(ValueError, match="'normal', 'xavier', 'he'"):
         net.initialize("cpu:0", init="zeros")
+    told = small_network().initialize("cpu:0", init="xavier", session=s, shape=(2, 1, 8, 8))
+    assert told.fingerprint() == net.fingerprint()
+    with pytest.raises(ls.Error, match="like and shape"):
+        small_network().initialize("cpu:0", session=s, shape=(2, 1, 8, 8), like=data)
     late = small_network().initialize("cpu:0", session=s)
     with pytest.raises(ls.Error) as failure:
         late["0.weight"]

@@ -267,12 +267,36 @@ static ls_network *build(ls_module *root, ls_devices devices)
 
 static const char *wrong_init(const ls_init *init)
 {
+    bool sizes = init->shape.rank >= 0 && init->shape.rank <= LS_MAX_RANK;
+    for (int i = 1; sizes && i < init->shape.rank; i++)
+        sizes = init->shape.dim[i] > 0;
+    if (!sizes)
+        return "init.shape has a size that is not above 0, or more than 4 of them";
+    if (init->like && init->shape.rank)
+        return "init has like and shape, and either tells what is to come; set one of them";
     if ((int)init->kind < LS_NORMAL || (int)init->kind > LS_HE ||
         !(ls_or_usual(init->scale, 1) >= 0 && init->scale < 1e30))
         return "init has no such kind, or a scale that is neither above 0 and below 1e30, nor 0 for the usual one, nor "
-               "-1 "
-               "for zeros";
+               "-1 for zeros";
     return NULL;
+}
+
+/* Where `init` tells the shapes of what is to come. */
+static ls_status define_at_once(ls_network *network, const ls_init *init)
+{
+    ls_input_shapes shapes = {1, {init->shape}};
+    if (init->like) {
+        const ls_images *of = &init->like->of;
+        shapes = (ls_input_shapes){1 + of->n_more, {ls_images_shape(of, -1)}};
+        for (int i = 0; i < of->n_more; i++)
+            shapes.at[1 + i] = of->more[i].shape;
+    } else if (!init->shape.rank) {
+        return LS_OK;
+    }
+    for (int i = 0; i < shapes.n; i++)
+        shapes.at[i].dim[0] = -1;
+    const ls_status status = ls_network_define(network, &shapes, "ls_module_initialize");
+    return status == LS_OK && init->like ? ls_network_take_classes(network, init->like) : status;
 }
 
 ls_status ls_module_initialize(ls_module *net, ls_devices devices, const ls_init *init)
@@ -313,17 +337,8 @@ ls_status ls_module_initialize(ls_module *net, ls_devices devices, const ls_init
     network->init = how;
     network->init.scale = ls_or_usual(how.scale, how.kind == LS_NORMAL ? 0.01 : 0);
     network->of_data = how.like && how.like->of.classes > 0;
-    if (how.like) {
-        const ls_images *of = &how.like->of;
-        ls_input_shapes shapes = {1 + of->n_more, {ls_images_shape(of, -1)}};
-        for (int i = 0; i < of->n_more; i++) {
-            shapes.at[1 + i] = of->more[i].shape;
-            shapes.at[1 + i].dim[0] = -1;
-        }
-        if (ls_network_define(network, &shapes, "ls_module_initialize") != LS_OK ||
-            ls_network_take_classes(network, how.like) != LS_OK)
-            return ls_status_of(session);
-    }
+    if (define_at_once(network, &how) != LS_OK)
+        return ls_status_of(session);
     net->network = network;
     net->defined = &network->defined;
     return LS_OK;

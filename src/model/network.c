@@ -68,7 +68,7 @@ ls_network *ls_defined_network_of(ls_module *net, const char *function)
         return network;
     ls_raise(&net->session->context, LS_SHAPE_UNKNOWN,
              "%s: the shapes of the network's parameters are not known before its first images; call the network once, "
-             "or set init.like",
+             "or set init.shape or init.like",
              function);
     return NULL;
 }

@@ -211,7 +211,7 @@ static ls_status check_place(ls_module *parent, const char *name, ls_module *chi
         return ls_raise(
             context, LS_BAD_ARGUMENT,
             "ls_module_append: \"%s\" comes too late to %s: the parameters were made when the images' shape became "
-            "known; append before the first call, and before ls_module_initialize with init.like",
+            "known; append before the first call, and before ls_module_initialize with init.shape or init.like",
             name, ls_module_path(parent, path));
     return LS_OK;
 }
@@ -223,10 +223,11 @@ ls_status ls_module_recompute(ls_module *module, bool on)
         return module ? ls_status_of(module->session) : LS_BAD_ARGUMENT;
     char path[LS_MODULE_PATH];
     if (is_defined(module))
-        return ls_raise(&module->session->context, LS_BAD_ARGUMENT,
-                        "ls_module_recompute: it comes too late to %s: the network was recorded when the images' shape "
-                        "became known; call it before the first call, and before ls_module_initialize with init.like",
-                        ls_module_path(module, path));
+        return ls_raise(
+            &module->session->context, LS_BAD_ARGUMENT,
+            "ls_module_recompute: it comes too late to %s: the network was recorded when the images' shape "
+            "became known; call it before the first call, and before ls_module_initialize with init.shape or init.like",
+            ls_module_path(module, path));
     module->recompute = on;
     return LS_OK;
 }
