@@ -397,7 +397,7 @@ class Network:
         return [self.arrays["input"][str(k)].to(dtype) for k in range(self.about["inputs"])]
 
     def first_step(self, dtype):
-        """The mean loss, and the gradients of the sum over the images, shard by shard."""
+        """The loss as ls_report has it, and the gradients of the sum over the images, shard by shard."""
         trained = self.arrays["gradient"]
         self.weights = {name: w.to(dtype).requires_grad_(name in trained) for name, w in self.arrays["value"].items()}
         inputs, y, total, count = self.inputs(dtype), self.arrays["y"]["0"].to(dtype), 0, 0
@@ -406,7 +406,8 @@ class Network:
             loss, counts = loss_of(self.about["loss"], self.forward([x[shard] for x in inputs]), y[shard])
             loss.backward()
             total, count = total + loss.item(), count + counts
-        return total / count, {name: torch.zeros_like(w) if w.grad is None else w.grad
+        full = self.about["full_batch"] or count
+        return total / min(full, count), {name: torch.zeros_like(w) if w.grad is None else w.grad
                                for name, w in self.weights.items() if name in trained}
 
     def inferred(self, dtype):

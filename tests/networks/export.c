@@ -71,8 +71,9 @@ static bool write_json(const recipe *r, double loss, const char *path)
     FILE *to = fopen(path, "w");
     if (!to)
         return false;
-    fprintf(to, "{\"seed\": %llu, \"number\": %llu, \"shard\": %d, \"inputs\": %d,\n", (unsigned long long)r->seed,
-            (unsigned long long)r->number, r->training.shard, r->n_inputs);
+    fprintf(to, "{\"seed\": %llu, \"number\": %llu, \"shard\": %d, \"full_batch\": %d, \"inputs\": %d,\n",
+            (unsigned long long)r->seed, (unsigned long long)r->number, r->training.shard,
+            (int)r->training.options.full_batch, r->n_inputs);
     put_loss(r, loss, to);
     fprintf(to, ",\n\"steps\": [\n");
     for (int k = 0; k < r->n_steps; k++) {
@@ -135,7 +136,7 @@ static void free_arrays(arrays *a)
     free(a);
 }
 
-/* Takes the first step; the mean loss that it reports. */
+/* Takes the first step; the loss that it reports. */
 static double first_step(const recipe *r, const begun *b, arrays *a)
 {
     ls_report report = {.loss = 0};
