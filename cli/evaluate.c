@@ -40,6 +40,7 @@ static int begin(int command, run *r, settings *chosen, ls_data **test, int stat
     if (!status)
         status = run_network(r, *test);
     status = ranks_agree(command, r, NULL, NULL, *test, status);
+    run_describe(r, status ? NULL : *test);
     watch_phase("evaluation");
     return status;
 }
@@ -88,7 +89,6 @@ int command_eval(int argc, char **argv)
     if (ls_module_evaluate(r.net, test, &metrics) != LS_OK)
         return ranks_close(&r, session_failed(r.session, "eval"));
     ranks_parted();
-    run_describe(&r, test);
     if (ls_cluster_rank(ranks_cluster()) == 0)
         printf("test acc: %.2f on %s\n", (double)metrics.correct / (double)metrics.rows, r.devices_text);
     return ranks_close(&r, finish_output());
@@ -112,7 +112,6 @@ static int write_logits(run *r, ls_data *test)
     }
     if (ls_save_npy(r->session, r->chosen->out, logits, rows, classes) != LS_OK)
         status = session_failed(r->session, "--out");
-    run_describe(r, status ? NULL : test);
     if (!status && !r->chosen->quiet)
         note("%lld rows of %d logits in %s", (long long)rows, classes, r->chosen->out);
     free(logits);

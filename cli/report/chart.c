@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 chart_curve *chart_add(chart *c, const char *name, int tint, int room)
 {
@@ -39,9 +40,12 @@ typedef struct frame {
 } frame;
 
 enum {
-    PARTS = 4, /* of the y axis */
-    FEW = 4,   /* curves whose only points have room for their numbers */
-    LINE = 14  /* of text */
+    PARTS = 4,       /* of the y axis */
+    FEW = 4,         /* curves whose only points have room for their numbers */
+    LINE = 14,       /* of text */
+    TO_BASELINE = 4, /* of text beside a point */
+    BESIDE = 9,      /* from a point to its number */
+    PLACES = 18      /* that a number may have: two sides, lines up and down */
 };
 
 static double x_at(const frame *f, double x)
@@ -105,16 +109,21 @@ static bool is_point(const double at[2])
     return isfinite(at[0]) && isfinite(at[1]);
 }
 
+/* Where a point is drawn: at the frame's edge where it lies beyond. */
+static void place(const frame *f, const double value[2], double at[2])
+{
+    at[0] = x_at(f, fmin(fmax(value[0], 0), f->x_max));
+    at[1] = y_at(f, fmin(fmax(value[1], f->y_min), f->y_max));
+}
+
 /* Without what is not finite, which leaves no gap: a run ends there. Returns how many points there are. */
 static int draw_curve(pen *p, const chart_curve *curve, const frame *f)
 {
     double(*at)[2] = malloc((size_t)(curve->n ? curve->n : 1) * sizeof *at);
     int n = 0;
     for (int i = 0; at && i < curve->n; i++)
-        if (is_point(curve->at[i])) {
-            at[n][0] = x_at(f, fmin(fmax(curve->at[i][0], 0), f->x_max));
-            at[n++][1] = y_at(f, fmin(fmax(curve->at[i][1], f->y_min), f->y_max));
-        }
+        if (is_point(curve->at[i]))
+            place(f, curve->at[i], at[n++]);
     if (n > 1)
         p->line(p, (const double(*)[2])at, n, curve->tint, 1.8, curve->dash);
     bool apart = n && f->width / n > 8;
@@ -125,23 +134,71 @@ static int draw_curve(pen *p, const chart_curve *curve, const frame *f)
     return n;
 }
 
-/* The number of a curve that is a single point, beside it, and below those that stand there already. */
-static void draw_number(pen *p, const chart_curve *curve, const frame *f, double taken[FEW], int n)
+/* Where the number of a single point stands: from left to right, and its line. */
+typedef struct spot {
+    double from, to, y;
+} spot;
+
+typedef struct numbers {
+    spot at[FEW];
+    char words[FEW][32];
+    int n;
+} numbers;
+
+static bool meet(const spot *a, const spot *b)
 {
-    char number[32];
+    return a->from <= b->to && a->to >= b->from && fabs(a->y - b->y) < LINE - 1;
+}
+
+/* Whether a number has room. Beside another curve's point it would be read as that one's. */
+static bool has_room(const chart *c, const frame *f, const numbers *drawn, const spot *number, const double own[2])
+{
+    if (number->from < f->left || number->to > f->left + f->width || number->y < f->top ||
+        number->y > f->top + f->height + TO_BASELINE)
+        return false;
+    for (int k = 0; k < drawn->n; k++)
+        if (meet(number, &drawn->at[k]))
+            return false;
+    for (int i = 0; i < c->n; i++)
+        for (int k = 0; k < c->curves[i].n; k++) {
+            double at[2];
+            if (!is_point(c->curves[i].at[k]))
+                continue;
+            place(f, c->curves[i].at[k], at);
+            const spot beside = {at[0] - BESIDE, at[0] + BESIDE, at[1] + TO_BASELINE};
+            if (hypot(at[0] - own[0], at[1] - own[1]) > 0.1 && meet(number, &beside))
+                return false;
+        }
+    return true;
+}
+
+/* The number of a curve that is a single point: beside it, else some lines below or above. Equal ones that meet are
+ * written once. */
+static void draw_number(pen *p, const chart *c, const chart_curve *curve, const frame *f, numbers *drawn)
+{
+    char *words = drawn->words[drawn->n];
+    double own[2];
     int i = 0;
     while (!is_point(curve->at[i]))
         i++;
-    double x = x_at(f, fmin(fmax(curve->at[i][0], 0), f->x_max));
-    double y = y_at(f, fmin(fmax(curve->at[i][1], f->y_min), f->y_max)) + 4;
-    for (int turn = 0; turn < n; turn++) /* each of n moves it below another at most once */
-        for (int k = 0; k < n; k++)
-            if (fabs(taken[k] - y) < LINE - 1)
-                y = taken[k] + LINE;
-    taken[n] = y;
-    snprintf(number, sizeof number, "%.4g", curve->at[i][1]);
-    bool left = x > f->left + f->width / 2;
-    p->text(p, x + (left ? -9 : 9), y, left ? 1 : -1, TINT_TEXT, number);
+    place(f, curve->at[i], own);
+    snprintf(words, sizeof drawn->words[0], "%.4g", curve->at[i][1]);
+    const double width = chart_text_width(words);
+    spot number = {0};
+    bool found = false, before = false;
+    for (int turn = 0; !found && turn < 2 * PLACES; turn++) { /* after all of them it is the first again */
+        const int line = turn % PLACES / 2;
+        before = (own[0] > f->left + f->width / 2) != turn % 2;
+        number.from = own[0] + (before ? -BESIDE - width : BESIDE);
+        number.to = number.from + width;
+        number.y = own[1] + TO_BASELINE + (line % 2 ? (line + 1) / 2 : -line / 2) * LINE;
+        for (int k = 0; k < drawn->n; k++)
+            if (turn == 0 && meet(&number, &drawn->at[k]) && strcmp(words, drawn->words[k]) == 0)
+                return;
+        found = turn == PLACES || has_room(c, f, drawn, &number, own);
+    }
+    drawn->at[drawn->n++] = number;
+    p->text(p, before ? number.to : number.from, number.y, before ? 1 : -1, TINT_TEXT, words);
 }
 
 static void fit_y(frame *f, const chart *c, double *tick)
@@ -166,13 +223,12 @@ void chart_draw(pen *p, const chart *c, double left, double top, double width, d
     frame f = {.left = left + 44, .top = top + 34, .width = width - 58, .height = height - 76};
     double y_tick, x_max = c->x_max > 0 ? fmin(fmax(c->x_max, 1e-300), 1e300) : 1;
     double x_tick = c->whole_x ? scale_whole_step(x_max, 10) : scale_step(x_max, 6);
-    double taken[FEW];
-    int numbers = 0;
+    numbers drawn = {.n = 0};
     fit_y(&f, c, &y_tick);
     f.x_max = x_max;
     draw_title(p, c, &f);
     draw_axes(p, c, &f, x_tick, y_tick);
     for (int i = 0; i < c->n; i++)
         if (draw_curve(p, &c->curves[i], &f) == 1 && c->n <= FEW)
-            draw_number(p, &c->curves[i], &f, taken, numbers++);
+            draw_number(p, c, &c->curves[i], &f, &drawn);
 }

@@ -12,7 +12,7 @@ int figure_tint(int run)
 
 int figure_dash(int run)
 {
-    return run % DASHES;
+    return run ? 1 + (run - 1) % (DASHES - 1) : 0; /* a later one that is solid would hide all before it */
 }
 
 /* The losses of the steps, some neighbours together, over the epochs. */

@@ -56,7 +56,7 @@ static const char style[] =
     "figure{margin:0;font-size:.82rem;line-height:1.35}\n"
     "figure img{width:100%;height:auto;aspect-ratio:1;image-rendering:pixelated;border-radius:8px;"
     "background:#000;display:block;margin-bottom:5px}\n"
-    "figcaption span{color:var(--quiet)}figcaption b{font-weight:500;white-space:nowrap}\n"
+    "figcaption{overflow-wrap:anywhere}figcaption span{color:var(--quiet)}figcaption b{font-weight:500}\n"
     ".two{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:0 40px}\n"
     ".two table:not(.taken){width:100%}\n"
     "@media(max-width:600px){main{padding:20px 14px 40px}table{font-size:.82rem}td,th{padding-right:10px}"

@@ -71,7 +71,7 @@ static bool save_elsewhere(const training *t, char path[PATH_MAX])
     char cache[PATH_MAX];
     const char *temporary = getenv("TMPDIR");
     const char *const folders[] = {t->run.chosen->checkpoint, cache_folder(cache),
-                                   temporary && *temporary ? temporary : P_tmpdir};
+                                   temporary && *temporary ? temporary : NULL, P_tmpdir};
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         if (folders[i] && save_in(t, folders[i], path))
             return true;

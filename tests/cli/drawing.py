@@ -74,15 +74,15 @@ def named(marks, title, curves):
         at = x + 6 * len(name)
 
 
-def dotted(marks, tint, all_of_them, singles):
+def dotted(marks, tint, all_of_them):
     """A dot on each of a curve's points, or where they are too close on the last."""
     dots = [place for kind, is_, place, *more in marks if kind == "dot" and is_ == tint and more == [3.5]]
     lines = [points for kind, is_, points, *more in marks if kind == "line" and is_ == tint and more[0] == 1.8]
-    if not lines: # a single point, with its number on the side where there is more room; those of points at one place stand below one another
+    if not lines: # a single point, with its number on the side where there is more room; equal ones at one place have one
         ((x, y),) = dots
         side = x - 9 if x > (LEFT + RIGHT) / 2 else x + 9
-        beside = [place for place, _ in texts(marks, 0, 2 if side < x else 0) if abs(place[0] - side) < 0.11 and abs(place[1] - 4 - y) < 14.11 * singles]
-        assert len(beside) == singles and all(abs(a[1] - b[1]) > 12 for a in beside for b in beside if a is not b), (beside, dots)
+        beside = [place for place, _ in texts(marks, 0, 2 if side < x else 0) if abs(place[0] - side) < 0.11 and abs(place[1] - 4 - y) < 0.11]
+        assert len(beside) == 1, (beside, dots)
         return
     (points,) = lines
     apart = (RIGHT - LEFT) / len(points) > 8
@@ -106,11 +106,11 @@ def chart(marks, title, x_label, logs):
         accuracies = [(4, "train acc", False)] + [(6, "val acc", True)] * validates + [(5, "test acc", True)]
         named(marks, title, [(3, "train loss", False)] if loss else accuracies)
         for tint, _, dots in [(3, "", False)] if loss else accuracies:
-            dotted(marks, tint, dots, 1)
+            dotted(marks, tint, dots)
     else:
         named(marks, title, [])
         for i in range(len(logs)):
-            dotted(marks, 3 + i % 8, not loss, len(logs))
+            dotted(marks, 3 + i % 8, not loss)
     if not loss:
         assert all(0 <= float(words) <= 1 for _, words in texts(marks, 1, 2) if words != x_label), texts(marks, 1, 2)
 
@@ -188,7 +188,7 @@ def drawing(folder, *logs):
         y = 300 + MARGIN + NAME_LINE * (i + 0.5)
         wanted.append((("line", 3 + i % 8, [(MARGIN + 44, y - 4), (MARGIN + 64, y - 4)], 2.5, dashes.get(3 + i % 8, [])), (0, 0)))
         wanted.append((("text", 0, (MARGIN + 72, y), 0, logs[i]), (0, 0)))
-        swatch = re.search(rf"\.swatch\.d{i % 4}\{{mask-image:repeating-linear-gradient\(90deg,(.*?)\)\}}", html)
+        swatch = re.search(rf"\.swatch\.d{(i - 1) % 3 + 1 if i else 0}\{{mask-image:repeating-linear-gradient\(90deg,(.*?)\)\}}", html)
         shown, at = [], 0.0
         for k, length in enumerate(dashes.get(3 + i % 8, [])):
             shown.append(f"{'transparent' if k % 2 else '#000'} {at:g}px {at + length:g}px")

@@ -178,8 +178,10 @@ program, work, how = sys.argv[1:4]
 log, save, fill = work + "/under_way.jsonl", work + "/disk/w", work + "/disk/fill"
 for path in (fill, log):
     os.path.exists(path) and os.remove(path)
-stopped = how == "stopped"
-cache, temporary = (work + "/disk/cache", work + "/temporary") if stopped else (work + "/cache", work + "/none")
+stopped = how != "complete"
+places = {"complete": (work + "/cache", work + "/none", work + "/cache/lockstep"), "stopped": (work + "/disk/cache", work + "/temporary", work + "/temporary"),
+          "nowhere": (work + "/disk/cache", work + "/disk", "/tmp")}
+cache, temporary, wanted = places[how]
 words = [program, "train", *"--limit 64 --limit-test 10 --batch 64 --quiet --devices cpu:0".split(), "--epochs", "1000000" if stopped else "150", "--log", log, "--save", save]
 stopped or words.remove("--quiet")
 run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "XDG_CACHE_HOME": cache, "TMPDIR": temporary})
@@ -198,8 +200,9 @@ if stopped:
     run.send_signal(signal.SIGTERM)
 out, err = run.communicate(timeout=600)
 place = re.search(r"; the weights of step (\d+) are in (.*)\n", err)
-assert place and place[2].startswith((temporary if stopped else cache + "/lockstep") + "/lenet-step-" + place[1]), (run.returncode, out, err)
+assert place and place[2].startswith(wanted + "/lenet-step-" + place[1]), (run.returncode, out, err)
 kept = subprocess.run([program, "fingerprint", place[2]], capture_output=True, text=True).stdout
+os.remove(place[2])
 reason = f"--save: {save}: cannot be written: No space left on device; the weights"
 if stopped:
     assert run.returncode == 143 and out == "" and f"lockstep: SIGTERM: stopped after step {place[1]} of 1000000; {reason}" in err, (run.returncode, out, err)
@@ -208,7 +211,7 @@ else:
     assert place[0] + f"wrote {log}: the log\n" in err and err.endswith(": the log\n"), err[-999:] # and no more is said
 assert [name for _, _, names in os.walk(work + "/disk") for name in names] == ["fill"]
 PY
-for how in complete stopped; do
+for how in complete stopped nowhere; do
     python3 "$work/under_way.py" "$program" "$work" $how || wrong "a disk that is full when the run is $how"
 done
 ends

@@ -338,12 +338,61 @@ for time in first second; do
     runs 0 report "$work/two.jsonl" "$work/one.jsonl" "$work/tröis <&\".jsonl" --out "$work/compared"
     [ "$(ls -A "$work/compared" | tr '\n' ' ')" = 'curve.png curve.svg report.html ' ] || wrong "the $time comparison left $(ls -A "$work/compared")"
 done
-# Points that fall on one another have their numbers below one another.
+# Points that fall on one another have one number.
 timeout 60 "$program" report "$work/plain.jsonl" "$work/plain.jsonl" "$work/plain.jsonl" --out "$work/thrice" >"$work/said" 2>&1 ||
     wrong "no report of equal runs of one epoch: $(cat "$work/said")"
 "$program" report "$work/plain.jsonl" --out "$work/epoch" >/dev/null 2>&1 || wrong "no report of one epoch"
 python3 "$here/drawing.py" "$work/thrice" "$work/plain.jsonl" "$work/plain.jsonl" "$work/plain.jsonl" || wrong "equal runs of one epoch"
 python3 "$here/drawing.py" "$work/epoch" "$work/plain.jsonl" || wrong "a run of one epoch"
+# Points that are near one another have their numbers beside them, and beside no point that has another number.
+cat >"$work/numbers.py" <<'PY'
+import itertools, json, os, re, subprocess, sys
+
+program, here, work = sys.argv[1:]
+sys.path.insert(0, here)
+from drawing import CHARTS, of_page
+
+lines = [json.loads(line) for line in open(work + "/plain.jsonl", encoding="utf-8")]
+first, steps, (epoch,) = lines[0], [line for line in lines[1:] if "step" in line], [line for line in lines[1:] if "epoch" in line]
+
+
+def run(name, *accuracies, sec=1.0):
+    with open(f"{work}/{name}", "w", encoding="utf-8") as log:
+        for line in [first, *steps, *({**epoch, "epoch": i, "test_acc": acc, "sec": sec} for i, acc in enumerate(accuracies, 1))]:
+            print(json.dumps(line), file=log)
+    return f"{work}/{name}"
+
+
+def numbers_of(accuracies):
+    for i, (accs, sec) in enumerate(accuracies):
+        run(f"near{i}", *accs, sec=sec)
+    logs = [f"{work}/near{i}" for i in range(len(accuracies))]
+    subprocess.run([program, "report", *logs, "--out", work + "/near"], check=True, capture_output=True)
+    html = open(work + "/near/report.html", encoding="utf-8").read()
+    for width, height, title, x_label, body in re.findall(CHARTS, html, re.S):
+        if title == "train loss":
+            continue
+        marks = of_page(body)
+        dots = [(mark[2], accuracies[mark[1] - 3][0]) for mark in marks if mark[0] == "dot" and mark[3] == 3.5]
+        numbers = [(mark[2], mark[3], mark[4]) for mark in marks if mark[0] == "text" and mark[1] == 0 and re.fullmatch(r"0\.\d+", mark[4])]
+        wanted = {f"{accs[0]:.4g}" for accs, _ in accuracies if len(accs) == 1}
+        assert {words for _, _, words in numbers} == wanted, (numbers, wanted)
+        boxes = [((x if anchor == 0 else x - 6.8 * len(words)), (x if anchor == 2 else x + 6.8 * len(words)), y) for (x, y), anchor, words in numbers]
+        for a, b in itertools.combinations(boxes, 2):
+            assert a[0] > b[1] or a[1] < b[0] or abs(a[2] - b[2]) > 12, (title, x_label, numbers)
+        for (left, right, y), (_, _, words) in zip(boxes, numbers):
+            assert 44 <= left and right <= 416 and 34 <= y <= 262, (left, right, y)
+            beside = [accs for (x, dot), accs in dots if left - 8.9 < x < right + 8.9 and abs(dot + 4 - y) < 12.9]
+            assert all(len(accs) == 1 and f"{accs[0]:.4g}" == words for accs in beside), (title, x_label, words, beside)
+            near = [accs for (x, dot), accs in dots if min(abs(left - x), abs(right - x)) < 9.2 and abs(dot + 4 - y) < 60]
+            assert any(len(accs) == 1 and f"{accs[0]:.4g}" == words for accs in near), (words, near)
+
+
+numbers_of([([0.4565], 1.79), ([0.442, 0.49, 0.56], 1.5), ([0.4565], 1.3)])
+numbers_of([([0.4565], 1.0), ([0.4566], 1.0), ([0.4567], 1.0), ([0.4568], 1.0)])
+numbers_of([([0.7], 1.0), ([0.71, 0.9], 1.0), ([0.69, 0.2], 1.0), ([0.705], 1.1)])
+PY
+python3 "$work/numbers.py" "$program" "$here" "$work" || wrong "numbers of single points"
 pages "$work/compared" "$work/two.jsonl" "$work/one.jsonl" "$work/tröis <&\".jsonl"
 python3 "$here/recompute.py" runs "$work/out" "$work/two.jsonl" "$work/one.jsonl" "$work/tröis <&\".jsonl" || wrong "a table that is not the logs'"
 PYTHONPATH=$work:$here python3 - "$work" <<'PY' || wrong "the comparison"

@@ -269,10 +269,15 @@ for at in range(begin, len(whole), 4):
     whole[at : at + 4] = struct.pack("<f", 1e30)
 open(sys.argv[2], "wb").write(whole)
 PY
-runs 1 eval --weights "$work/huge.safetensors" --limit-test 10
+runs 1 eval --weights "$work/huge.safetensors" --limit-test 10 --quiet
 one_line 'eval: .*not finite'
-runs 1 predict --weights "$work/huge.safetensors" --limit-test 10 --out "$work/huge.npy"
+runs 1 predict --weights "$work/huge.safetensors" --limit-test 10 --quiet --out "$work/huge.npy"
 one_line 'predict: .*not finite'
+for out in "" "$work/huge.npy"; do # what the data are is said before the work
+    # shellcheck disable=SC2046
+    runs 1 $([ "$out" ] && echo predict --out "$out" || echo eval) --weights "$work/huge.safetensors" --limit-test 10
+    sed -n 1p "$work/err" | grep -q '^data: 10 images 1x28x28' || wrong "$called: the data are not told first"
+done
 [ ! -e "$work/huge.npy" ] || wrong "logits that are no numbers were written"
 
 # No output is one of the files that the data are in, by another name neither.
