@@ -295,14 +295,26 @@ static int check_input(const output *a, const place *at, const char *input, cons
     return same ? wrong_usage(a->option, "%s is the file that %s reads; name another", a->path, reader) : 0;
 }
 
-/* Results and messages that go to a file go to another one. */
+/* Results and messages that go to a file go to another one, and to none that checkpoints write. */
 static int check_streams(const output *a, const place *at)
 {
     static const char *const names[] = {[STDOUT_FILENO] = "standard output", [STDERR_FILENO] = "standard error"};
     struct stat about;
-    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
-        if (at->there && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && is_same(&at->about, &about))
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++) {
+        char link[32];
+        if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
+            continue;
+        if (at->there && is_same(&at->about, &about))
             return wrong_usage(a->option, "%s is where %s goes; name another file", a->path, names[fd]);
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        place stream = place_of(link);
+        const bool inside = a->kind == OUTPUT_CHECKPOINTS && stream.path && is_in_checkpoints(at, &stream);
+        free(stream.path);
+        if (inside)
+            return wrong_usage(a->option,
+                               "%s is where %s goes, to a name that the checkpoints use; let it go elsewhere", a->path,
+                               names[fd]);
+    }
     return 0;
 }
 

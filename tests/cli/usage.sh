@@ -176,6 +176,15 @@ usage '--out: there/curve.svg is the file that the command reads' report along/c
 [ $? = 2 ] && grep -q '^lockstep: --json: stream is where standard output goes' "$work/err" || wrong "--json where standard output goes"
 "$program" train --data nowhere --log stream 2>stream
 [ $? = 2 ] && grep -q '^lockstep: --log: stream is where standard error goes' stream || wrong "--log where standard error goes"
+for name in lock checkpoint-000010.json; do
+    "$program" train --data nowhere --checkpoint there >"there/$name" 2>"$work/err"
+    [ $? = 2 ] && grep -q '^lockstep: --checkpoint: there is where standard output goes, to a name that the checkpoints use' "$work/err" ||
+        wrong "results in a file that checkpoints write: $(cat "$work/err")"
+    "$program" train --data nowhere --checkpoint ./kept/../there 2>"there/$name"
+    [ $? = 2 ] && grep -q 'there is where standard error goes, to a name that the checkpoints use' "there/$name" ||
+        wrong "messages in a file that checkpoints write: $(cat "there/$name")"
+    rm "there/$name"
+done
 [ "$(cat there/file)" = mine ] || wrong "a refused run wrote over a file"
 cd / || exit 1
 # A FIFO that nobody reads is told, and not waited for.
