@@ -663,7 +663,11 @@ static void numbers_are_written_as_people_read_them(void **state)
     static const struct {
         double value, step;
         const char *text;
-    } labels[] = {{0.75, 0.25, "0.75"}, {0.5, 0.5, "0.5"}, {20, 5, "20"}, {2.5, 2.5, "2.5"}, {0.002, 0.001, "0.002"}};
+    } labels[] = {
+        {0.75, 0.25, "0.75"},          {0.5, 0.5, "0.5"},          {20, 5, "20"},           {2.5, 2.5, "2.5"},
+        {0.002, 0.001, "0.002"},       {0.0005, 0.0005, "0.0005"}, {0, 2e-9, "0"},          {2e-9, 2e-9, "2e-9"},
+        {3.75e-5, 1.25e-5, "3.75e-5"}, {40000, 10000, "40000"},    {5e13, 1.25e13, "5e13"}, {1e14, 2.5e13, "1e14"},
+        {7.5e25, 2.5e25, "7.5e25"}};
     char text[32];
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         count_text(text, sizeof text, counts[i].count);

@@ -10,7 +10,8 @@ enum {
     CONTENT = 150,   /* columns, however wide the terminal is */
     TWO_PANELS = 72, /* from here on loss and accuracy have a panel each */
     ONE_PANEL = 40,
-    LABELS = 5, /* columns of an axis' labels and the axis */
+    LABELS = 5, /* columns of an axis' labels and the axis, if none is longer */
+    MOST_LABELS = 12,
     LEGEND_GAP = 2
 };
 
@@ -68,6 +69,7 @@ typedef struct panel {
     double tick;       /* between its labels */
     double last;       /* step at the right edge */
     int width;         /* columns in all */
+    int labels;        /* those of the labels and the axis */
     bool losses, accs; /* what it shows */
 } panel;
 
@@ -111,7 +113,7 @@ static void draw_points(const panel *p, const history *h)
 
 static void draw_panel(const panel *p, const history *h, int rows, bool utf8)
 {
-    plot_begin(p->board, p->width - LABELS, rows, utf8);
+    plot_begin(p->board, p->width - p->labels, rows, utf8);
     if (p->losses)
         draw_bins(p, h, history_loss_at, INK_LOSS);
     if (p->accs) {
@@ -146,7 +148,7 @@ static void put_title(sheet *s, const panel *p, const history *h)
         history_acc_at(h, i, &step, &train);
     bool all = p->losses && p->accs;
     int spare = p->width - 36; /* beside the longest title of a panel with its figures */
-    int indent = all || spare < 1 ? 1 : spare < LABELS ? spare : LABELS, room = p->width - indent + LEGEND_GAP;
+    int indent = all || spare < 1 ? 1 : spare < p->labels ? spare : p->labels, room = p->width - indent + LEGEND_GAP;
     s->blanks += indent;
     if (p->losses)
         put_legend(s, &room, line, all ? "loss" : "train loss", h->used ? h->last_loss : NAN, INK_LOSS);
@@ -159,13 +161,13 @@ static void put_title(sheet *s, const panel *p, const history *h)
 
 static void put_row(sheet *s, const panel *p, int row, int rows)
 {
-    char label[16] = "", cell[4];
+    char label[32] = "", cell[4];
     /* A label stands on the row that its value falls on. */
     for (double value = 0; value <= p->top * (1 + 1e-9); value += p->tick)
         if (lrint((1 - value / p->top) * (rows - 1)) == row)
             scale_text(label, sizeof label, value, p->tick);
     use_ink(s, INK_QUIET);
-    put(s, "%*.*s%s", LABELS - 1, LABELS - 1, label,
+    put(s, "%*.*s%s", p->labels - 1, p->labels - 1, label,
         s->look->utf8 ? (*label ? "\xe2\x94\xa4" : "\xe2\x94\x82") : (*label ? "+" : "|"));
     for (int column = 0; column < p->board->columns; column++) {
         ink with = plot_cell(p->board, column, row, cell);
@@ -181,7 +183,7 @@ static void put_row(sheet *s, const panel *p, int row, int rows)
 static void put_axis(sheet *s, const panel *p)
 {
     use_ink(s, INK_QUIET);
-    s->blanks += LABELS - 1;
+    s->blanks += p->labels - 1;
     put(s, "%s", s->look->utf8 ? "\xe2\x95\xb0" : "+");
     repeat(s, s->look->utf8 ? "\xe2\x94\x80" : "-", p->board->columns);
 }
@@ -189,14 +191,14 @@ static void put_axis(sheet *s, const panel *p)
 /* Epochs below the axis, each centred below its place. */
 static void put_epochs(sheet *s, const panel *p, int64_t batches)
 {
-    char line[PLOT_COLUMNS + LABELS + 1], label[32];
-    int columns = p->board->columns, width = columns + LABELS;
+    char line[PLOT_COLUMNS + MOST_LABELS + 1], label[32];
+    int columns = p->board->columns, width = columns + p->labels;
     double epochs = p->last / (double)batches, step = scale_whole_step(epochs, columns / 6);
     memset(line, ' ', (size_t)width);
     line[width] = '\0';
     for (double epoch = 0; epoch <= epochs * (1 + 1e-9); epoch += step) {
         int length = snprintf(label, sizeof label, epoch == 0 ? "epoch 0" : "%.0f", epoch);
-        int at = LABELS + (int)lrint(epoch / epochs * (columns - 1)) - (epoch == 0 ? 6 : length / 2);
+        int at = p->labels + (int)lrint(epoch / epochs * (columns - 1)) - (epoch == 0 ? 6 : length / 2);
         at = at < 0 ? 0 : at + length > width ? width - length : at;
         if (at == 0 || line[at - 1] == ' ')
             memcpy(line + at, label, (size_t)length);
@@ -215,6 +217,19 @@ static double right_edge(const view_state *state)
     return (double)state->batches * (epochs <= 40 || epochs < shown ? epochs : shown);
 }
 
+/* The columns that the labels of an axis from 0 on take. */
+static int labels_of(int parts, double tick)
+{
+    char label[32];
+    int columns = LABELS;
+    for (int i = 0; i <= parts; i++) {
+        scale_text(label, sizeof label, i * tick, tick);
+        const int length = (int)strlen(label) + 1;
+        columns = length < columns ? columns : length < MOST_LABELS ? length : MOST_LABELS;
+    }
+    return columns;
+}
+
 static void put_charts(sheet *s, view_boards *boards, const view_state *state, const history *h, int content, int rows)
 {
     bool two = content >= TWO_PANELS;
@@ -225,8 +240,8 @@ static void put_charts(sheet *s, view_boards *boards, const view_state *state, c
     /* Every label falls on a row, as rows - 1 is a multiple of the parts. */
     int parts = rows >= 9 ? 4 : 2;
     double tick = scale_even_step(most > 0 ? most : 1, parts);
-    panel panels[2] = {{&boards->loss, parts * tick, tick, edge, width, true, !two},
-                       {&boards->acc, 1, 1.0 / parts, edge, width, false, true}};
+    panel panels[2] = {{&boards->loss, parts * tick, tick, edge, width, labels_of(parts, tick), true, !two},
+                       {&boards->acc, 1, 1.0 / parts, edge, width, LABELS, false, true}};
     int n = two ? 2 : 1;
     for (int i = 0; i < n; i++)
         draw_panel(&panels[i], h, rows, s->look->utf8);

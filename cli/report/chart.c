@@ -63,6 +63,18 @@ static void straight(pen *p, double x0, double y0, double x1, double y1, int tin
     p->line(p, (const double[][2]){{x0, y0}, {x1, y1}}, 2, tint, 1, 0);
 }
 
+/* Left of the y axis: what its labels need, of which the longest may stand out a little. */
+static double label_room(const frame *f, double tick)
+{
+    char label[32];
+    double room = 44;
+    for (int i = 0; i <= PARTS; i++) {
+        scale_text(label, sizeof label, f->y_min + i * tick, tick);
+        room = fmax(room, chart_text_width(label) + 3);
+    }
+    return room;
+}
+
 static void draw_axes(pen *p, const chart *c, const frame *f, double x_tick, double y_tick)
 {
     char label[32], note[64];
@@ -220,12 +232,15 @@ static void fit_y(frame *f, const chart *c, double *tick)
 
 void chart_draw(pen *p, const chart *c, double left, double top, double width, double height)
 {
-    frame f = {.left = left + 44, .top = top + 34, .width = width - 58, .height = height - 76};
+    frame f = {.top = top + 34, .height = height - 76};
     double y_tick, x_max = c->x_max > 0 ? fmin(fmax(c->x_max, 1e-300), 1e300) : 1;
     double x_tick = c->whole_x ? scale_whole_step(x_max, 10) : scale_step(x_max, 6);
     numbers drawn = {.n = 0};
     fit_y(&f, c, &y_tick);
     f.x_max = x_max;
+    const double labels = label_room(&f, y_tick);
+    f.left = left + labels;
+    f.width = width - 14 - labels;
     draw_title(p, c, &f);
     draw_axes(p, c, &f, x_tick, y_tick);
     for (int i = 0; i < c->n; i++)

@@ -54,12 +54,27 @@ double scale_whole_step(double range, int parts)
     return step == floor(step) ? step : 2 * step; /* 2.5 becomes 5 */
 }
 
-void scale_text(char *text, size_t size, double value, double step)
+/* Decimals of a number, at most `most`. */
+static int decimals_of(double number, int most)
 {
     int decimals = 0;
-    for (double s = step; decimals < 6 && fabs(s - round(s)) > 1e-6 * s; s *= 10)
+    for (; decimals < most && fabs(number - round(number)) > 1e-6 * number; number *= 10)
         decimals++;
-    snprintf(text, size, "%.*f", decimals, value);
+    return decimals;
+}
+
+void scale_text(char *text, size_t size, double value, double step)
+{
+    enum { LONG = 5 };
+    const int decimals = decimals_of(step, LONG);
+    const int power = value > 0 ? (int)floor(log10(value) + 1e-9) : 0;
+    const double mantissa = value / pow(10, power);
+    if (decimals < LONG && step < 1e5)
+        snprintf(text, size, "%.*f", decimals, value);
+    else if (value > 0)
+        snprintf(text, size, "%.*fe%d", decimals_of(mantissa, LONG), mantissa, power);
+    else
+        snprintf(text, size, "0");
 }
 
 void count_text(char *text, size_t size, int64_t count)

@@ -17,6 +17,7 @@ double scale_fit(double lo, double hi, int parts, double *first);
 /* A scale_step among whole numbers. */
 double scale_whole_step(double range, int parts);
 
-void scale_text(char *text, size_t size, double value, double step); /* with as many decimals as the step needs */
-void count_text(char *text, size_t size, int64_t count);             /* "25,951" */
-void time_text(char *text, size_t size, double seconds);             /* "0:41", "1:02:03" */
+/* Of a value from 0 on: with as many decimals as the step needs, or as "2.5e13" where that would be long. */
+void scale_text(char *text, size_t size, double value, double step);
+void count_text(char *text, size_t size, int64_t count); /* "25,951" */
+void time_text(char *text, size_t size, double seconds); /* "0:41", "1:02:03" */
