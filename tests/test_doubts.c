@@ -67,6 +67,9 @@ static void mistakes_are_doubted(void **state)
     doubted(small_data(s, 6, 4, pixels, from_1, 4, 0), NULL,
             "no image is of a class below 1: do the labels count from 1? They count from 0; subtract 1, or the network "
             "has answers that are never right\n");
+    doubted(small_data(s, 6, 4, pixels, from_1, 4, 5), NULL,
+            "no image is of a class below 1: do the labels count from 1? They count from 0; subtract 1, or the network "
+            "has answers that are never right\n");
     doubted(small_data(s, 6, 4, pixels, labels, 3, 2), NULL, "1 of 3 classes has no image within the limit: 2\n");
     doubted(small_data(s, 6, 4, pixels, gap, 3, 0), small_data(s, 5, 4, pixels, labels, 3, 0),
             "1 of 3 classes has no image, but 2 test images: 1\n");
@@ -83,6 +86,13 @@ static void mistakes_are_doubted(void **state)
     doubted(ls_data_from_memory(s, pictures, labels, 2, 8, 6, 3, 2, NULL), NULL,
             "images of 8 channels, 6 high and 3 wide: does the array lie as (N, H, W, C)? It is read as (N, C, H, W); "
             "save images.transpose(0, 3, 1, 2)\n");
+    static uint8_t bands[2 * 8 * 8 * 5];
+    for (size_t i = 0; i < sizeof bands; i++)
+        bands[i] = (uint8_t)(i * 5);
+    doubted(ls_data_from_memory(s, bands, labels, 2, 8, 8, 5, 2, NULL), NULL,
+            "images of 8 channels, 8 high and 5 wide: does the array lie as (N, H, W, C)? It is read as (N, C, H, W); "
+            "save images.transpose(0, 3, 1, 2)\n");
+    doubted(ls_data_from_memory(s, bands, labels, 2, 5, 8, 8, 2, NULL), NULL, "");
     assert_int_equal(ls_close(s), LS_OK);
 }
 

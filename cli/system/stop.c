@@ -37,7 +37,7 @@ static void on_signal(int signal_number)
     if (!asked) {
         first_ms = now_ms();
         asked = signal_number;
-    } else if (now_ms() - first_ms >= ONE_REQUEST_MS) {
+    } else if (now_ms() - first_ms >= ONE_REQUEST_MS && signal_number != SIGXCPU) { /* which comes every second */
         write_last();
         _exit(STATUS_SIGNAL + signal_number);
     }
@@ -74,7 +74,7 @@ static void handle(int signal_number, struct sigaction action)
 
 void stop_on_signals(void)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         handle(signals[i], (struct sigaction){.sa_handler = on_signal});
 }
@@ -102,6 +102,10 @@ const char *stop_signal_name(int signal_number)
         return "SIGTERM";
     case SIGUSR1:
         return "SIGUSR1";
+    case SIGUSR2:
+        return "SIGUSR2";
+    case SIGXCPU:
+        return "SIGXCPU";
     default:
         return "SIGHUP";
     }

@@ -3,6 +3,7 @@
 #include "training/average.h"
 
 #include <math.h>
+#include <stdio.h>
 
 int best_hold_out(training *t)
 {
@@ -76,6 +77,29 @@ bool best_take(training *t)
         note("note: the weights are those of epoch %lld, the best by validation: val acc %.4f",
              (long long)t->best_epoch, t->best_acc);
     return true;
+}
+
+bool best_rescue(training *t)
+{
+    if (!keeps_best(t) || t->taken)
+        return false;
+    int64_t step; /* none of its own: this drops the gradients of a step that failed */
+    if (average_use(t, false) && ls_trainer_step_back(t->trainer, &step) != LS_OK)
+        ls_catch(t->run.session, LS_STALE);
+    if (ls_trainer_recall(t->trainer) != LS_OK) {
+        ls_catch(t->run.session, ls_status_of(t->run.session));
+        return false;
+    }
+    t->taken = t->best_step;
+    return true;
+}
+
+const char *best_words(const training *t, char text[64])
+{
+    *text = '\0';
+    if (keeps_best(t) && t->taken)
+        snprintf(text, 64, ", the best by validation, of epoch %lld,", (long long)t->best_epoch);
+    return text;
 }
 
 void best_forget(training *t)

@@ -15,6 +15,12 @@ bool best_look(training *t);
  * that; with --ema averages. What a checkpoint needs was saved. */
 bool best_take(training *t);
 
+/* For a run that failed, whose failure was taken back: the best epoch's weights, if there are any. */
+bool best_rescue(training *t);
+
+/* What a line about the weights that were taken says besides their step: "" where they are not the best. */
+const char *best_words(const training *t, char text[64]);
+
 /* The test accuracy of the weights that the run ends with. */
 double best_test_acc(const training *t);
 

@@ -2,6 +2,7 @@
 #include "run/ranks.h"
 #include "system/stop.h"
 #include "training/average.h"
+#include "training/best.h"
 #include "training/checkpoint.h"
 #include "training/keep.h"
 
@@ -42,8 +43,8 @@ int ending_failed(training *t, const char *what)
     const bool doubtful = status == LS_DIFFERS || status == LS_INTERNAL || t->finished == 0;
     if (doubtful || ls_cluster_rank(ranks_cluster()) > 0 || !ls_catch(t->run.session, status))
         return failed(what, "%s", why);
-    const char *averaged = average_rescue(t, status != LS_NOT_FINITE);
-    if (status == LS_NOT_FINITE)
+    const char *averaged = best_rescue(t) ? "" : average_rescue(t, status != LS_NOT_FINITE);
+    if (status == LS_NOT_FINITE && !*best_words(t, about))
         go_back(t, about);
     keep_weights(t, &kept);
     snprintf(kept.about, sizeof kept.about, "%s%s", averaged, about);
@@ -62,11 +63,12 @@ int ending_stopped(training *t)
     bool saved = checkpoint_stop(t);
     if (ls_failed(t->run.session))
         return ending_failed(t, "--checkpoint");
-    if (!average_use(t, true))
+    if (!best_take(t))
         return ending_failed(t, "--ema");
     ranks_end_together();
     if (t->finished > 0 && ls_cluster_rank(ranks_cluster()) == 0)
         keep_weights(t, &kept);
+    best_words(t, kept.about);
     keep_words(t, &kept, where, sizeof where);
     failed(stop_signal_name(signal_number), "stopped after step %lld of %lld%s%s%s%s", (long long)t->begun,
            (long long)t->steps, saved ? "; saved in " : "", saved ? t->run.chosen->checkpoint : "",

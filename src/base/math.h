@@ -10,6 +10,10 @@
 
 #include "base/everywhere.h"
 
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "-ffast-math, -Ofast and -ffinite-math-only change the order of operations, and with it the bits: leave them out"
+#endif
+
 #ifndef __cplusplus
 /* Excess precision (x87) would make the bits depend on what the compiler keeps in registers. */
 _Static_assert(FLT_EVAL_METHOD == 0, "float and double must be evaluated in their own type");

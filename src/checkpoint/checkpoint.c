@@ -504,8 +504,9 @@ typedef struct point {
 static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safetensors *file, const char *path,
                          point *to)
 {
+    static const ls_load_options whole = {.partial = false};
     ls_network *network = c->trainer->network;
-    ls_status status = ls_loading_check(network, file, &c->context, path, NULL, NULL, is_besides);
+    ls_status status = ls_loading_check(network, file, &c->context, path, &whole, NULL, is_besides);
     if (status != LS_OK) {
         c->context.status = LS_CHANGED; /* whole, and of another network */
         return LS_CHANGED;

@@ -62,8 +62,9 @@ static int list_lacking(const ls_data *data, const ls_data_tally *without, const
 static void doubt_layout(const ls_data *data, const teller *to)
 {
     const ls_images *of = &data->of;
-    if (of->rank == LS_MAX_RANK && of->channels > FEW_CHANNELS && of->height > FEW_CHANNELS &&
-        of->width <= FEW_CHANNELS)
+    const bool few = of->height > FEW_CHANNELS && of->width <= FEW_CHANNELS;
+    const bool squares = of->height == of->channels && of->width < of->height; /* of many channels */
+    if (of->rank == LS_MAX_RANK && of->channels > FEW_CHANNELS && (few || squares))
         tell(to,
              "images of %d channels, %d high and %d wide: does the array lie as (N, H, W, C)? It is read as (N, C, H, "
              "W); "
@@ -123,7 +124,7 @@ static void doubt_classes(const ls_data *data, const ls_data_tally *tally, const
              limited ? "; more of them than the limit may have others"
              : named ? "; each class has a folder of its own"
                      : "");
-    else if (first > 0 && !named && !limited)
+    else if (first > 0 && !named && (!limited || tally->counts.empty == first))
         tell(to,
              "no image is of a class below %d: do the labels count from %d? They count from 0; subtract %d, or the "
              "network "

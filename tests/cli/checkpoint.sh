@@ -122,7 +122,7 @@ def started(*options):
 
 
 clean()
-for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU, signal.SIGHUP):
     run = started("--resume")
     run.send_signal(number)
     out, err = run.communicate(timeout=600)

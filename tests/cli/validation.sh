@@ -137,6 +137,35 @@ _, err = train(*best, "--epochs", "40", "--patience", "2", "--keep", "last", "--
 found = [line["val_acc"] for line in epochs()]
 assert len(found) < 40 and max(found) == max(found[:-2]) and found[-3] == max(found[:-2]), found
 assert f"note: no validation accuracy above that of epoch {len(found) - 2}, {max(found):.4f}, in 2 epochs: the run ends\n" in err, err
+# A run that fails, or is stopped: the best epoch's weights are what is saved, not those of the last step.
+import signal, time
+
+ends = [*whole, "--validate", "30", "--keep", "best", "--lr", "0.6", "--momentum", "0.9", "--seed", "0", "--save", work + "/ends.safetensors"]
+
+
+def is_best(err, options):
+    said = re.search(r"; the weights of step (\d+), the best by validation, of epoch (\d+), are in (.*)\n", err)
+    assert said and said[3] == work + "/ends.safetensors" and int(said[1]) == 3 * int(said[2]), err
+    train(*whole, "--validate", "30", "--lr", "0.6", "--momentum", "0.9", "--seed", "0", "--epochs", "100", "--steps", said[1], *options, "--save", work + "/there.safetensors", "--quiet")
+    digits = [subprocess.run([program, "fingerprint", path], capture_output=True, text=True).stdout for path in (said[3], work + "/there.safetensors")]
+    assert digits[0] == digits[1], (said, digits)
+    return int(said[2])
+
+
+grows = ["--schedule", "exponential", "--gamma", "1.5"]
+_, err = train(*ends, *grows, "--epochs", "100", "--quiet", status=1)
+assert "not finite" in err and is_best(err, grows) < 30, err
+for more in [], ["--checkpoint", work + "/ends"]:
+    os.path.exists(log) and os.remove(log)
+    run = subprocess.Popen([program, "train", "--batch", "20", "--shard", "10", "--init", "xavier", *ends, *more, "--epochs", "100000", "--log", log, "--quiet"], stderr=subprocess.PIPE, text=True)
+    while not os.path.exists(log) or len(epochs()) < 8:
+        assert run.poll() is None, run.communicate()
+        time.sleep(0.02)
+    run.send_signal(signal.SIGTERM)
+    _, err = run.communicate(timeout=600)
+    assert run.returncode == 143, (run.returncode, err)
+    is_best(err, [])
+
 # No epoch is whole: there is no best one.
 _, err = train(*best, "--steps", "2")
 assert "note: no epoch came to its end: the weights are the last ones" in err
