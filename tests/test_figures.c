@@ -19,6 +19,7 @@
 #include "speed/loads.h"
 #include "text/say.h"
 #include "text/scale.h"
+#include "text/utf8.h"
 #include "live/view.h"
 
 static void assert_near(double is, double should_be)
@@ -683,6 +684,42 @@ static void numbers_are_written_as_people_read_them(void **state)
     }
 }
 
+/* What is not UTF-8, and what controls a terminal, becomes question marks byte by byte. */
+static void texts_are_cleaned(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *clean;
+    } texts[] = {
+        {"", ""},
+        {"a ~", "a ~"},
+        {"a\x7f\n\x1b[", "a?\?\?["},
+        {"\x80", "?"},
+        {"\xc1\xbf", "??"},
+        {"\xc2\xa0", "\xc2\xa0"},
+        {"\xc3", "?"},
+        {"\xc3(", "?("},
+        {"\xe0\x9f\xbf", "???"},
+        {"\xe0\xa0\x80", "\xe0\xa0\x80"},
+        {"\xe2\x82", "??"},
+        {"\xe2\x82(", "?\?("},
+        {"\xed\x9f\xbf", "\xed\x9f\xbf"},
+        {"\xed\xa0\x80", "???"},
+        {"\xf0\x8f\xbf\xbf", "????"},
+        {"\xf0\x90\x80\x80", "\xf0\x90\x80\x80"},
+        {"\xf4\x8f\xbf\xbf", "\xf4\x8f\xbf\xbf"},
+        {"\xf4\x90\x80\x80", "????"},
+        {"\xf5\x80\x80\x80", "????"},
+        {"\xff", "?"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "%s", texts[i].text);
+        utf8_clean(text);
+        assert_string_equal(text, texts[i].clean);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -701,6 +738,7 @@ int main(void)
         cmocka_unit_test(a_bin_is_the_mean_of_its_steps),
         cmocka_unit_test(the_largest_loss_is_that_of_a_place),
         cmocka_unit_test(numbers_are_written_as_people_read_them),
+        cmocka_unit_test(texts_are_cleaned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

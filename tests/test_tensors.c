@@ -227,6 +227,9 @@ static void cutting_and_joining(void **state)
     assert_caught(s, LS_BAD_ARGUMENT, "ls_gather: tensor 2 of 2 is NULL");
     ls_gather((ls_tensor *[]){NULL, x}, 2, ls_host());
     assert_caught(s, LS_BAD_ARGUMENT, "ls_gather: tensor 1 of 2 is NULL");
+    ls_tensor *number = ls_full(s, 1, (ls_shape){.rank = 0});
+    ls_gather((ls_tensor *[]){number, number}, 2, ls_host());
+    assert_caught(s, LS_BAD_SHAPE, "ls_gather: all parts must have rows of one shape, and be of one session");
     ls_gather((ls_tensor *[]){x, ls_zeros(s, LS_SHAPE(4, 4))}, 2, ls_host());
     assert_caught(
         s, LS_BAD_SHAPE,
