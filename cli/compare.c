@@ -23,7 +23,7 @@ static summary summarize(record *const runs[], int i)
 {
     const record *r = runs[i];
     const record_epoch *last = r->n_epochs ? &r->epochs[r->n_epochs - 1] : NULL;
-    summary s = {.test_acc = last ? last->test_acc : NAN,
+    summary s = {.test_acc = record_test_acc(r),
                  .train_loss = last ? last->train_loss : NAN,
                  .seconds = record_seconds(r),
                  .speed = record_speed(r),

@@ -105,6 +105,20 @@ bool record_validates(const record *r)
     return false;
 }
 
+double record_test_acc(const record *r)
+{
+    const int64_t batches = (int64_t)record_batches(r);
+    const record_epoch *kept = NULL;
+    for (int i = 0; i < r->n_epochs && strcmp(record_text(r, "keep"), "best") == 0; i++) {
+        const record_epoch *e = &r->epochs[i];
+        if (e->step % batches == 0 && (!kept || e->val_acc > kept->val_acc)) /* what --steps left is not judged */
+            kept = e;
+    }
+    if (!kept && r->n_epochs)
+        kept = &r->epochs[r->n_epochs - 1];
+    return kept ? kept->test_acc : NAN;
+}
+
 static double seconds_in_all(const record *r)
 {
     double sum = 0;

@@ -37,6 +37,7 @@ void record_step(record *r, int64_t step, double loss);
 
 const char *record_text(const record *r, const char *name); /* "" where it is not there */
 bool record_validates(const record *r);                     /* some epoch has its accuracy */
+double record_test_acc(const record *r);                    /* of the weights that the run kept; NaN without epochs */
 double record_number(const record *r, const char *name);    /* NaN where it is none */
 double record_batches(const record *r);                     /* steps to an epoch; 1 where nothing tells */
 double record_seconds(const record *r);                     /* of training, the mean over the epochs; NaN without any */

@@ -382,9 +382,10 @@ def profile(path, out):
 
 def summary(path):
     """Of a run's log: test acc, train loss, sec/epoch and images/s, as reports have them."""
-    _, epochs, _ = log_lines(path)
+    first, epochs, _ = log_lines(path)
     seconds = sum(line["sec"] for line in epochs)
-    return (epochs[-1]["test_acc"], epochs[-1]["train_loss"], seconds / len(epochs),
+    kept = max(epochs, key=lambda line: line["val_acc"]) if first["keep"] == "best" else epochs[-1]
+    return (kept["test_acc"], epochs[-1]["train_loss"], seconds / len(epochs),
             sum(line["sec"] * line["img_per_s"] for line in epochs) / seconds)
 
 

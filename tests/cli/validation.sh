@@ -89,6 +89,8 @@ assert accuracy == "test acc: %.2f" % found[at - 1]["test_acc"], (accuracy, foun
 out, _ = train(*best, "--keep", "last", "--epochs", str(at), "--quiet")
 assert out.splitlines()[1] == digits
 assert subprocess.run([program, "fingerprint", work + "/best.safetensors"], capture_output=True, text=True).stdout.strip() == digits
+said = subprocess.run([program, "report", log, "--out", work + "/kept_report"], capture_output=True, text=True)
+assert said.returncode == 0 and f"  {found[at - 1]['test_acc']:.4f}  " in said.stdout.splitlines()[1], (said, found)
 numbers = [{name: value for name, value in line.items() if name not in ("sec", "img_per_s")} for line in found]
 
 
