@@ -500,6 +500,11 @@ static void the_search(void **state)
     expect_no_data(NULL, LS_IO, "$LOCKSTEP_DATA");
     write_part(9, 28, 9, 9);
     expect_data(test_folder);
+    ls_context *of_half = test_context();
+    assert_null(ls_mnist_directory(of_half, &ls_mnist_fashion, LS_TRAIN, test_folder));
+    assert_non_null(strstr(of_half->message, "has the test files of Fashion-MNIST, but not the training files: put "
+                                             "train-images-idx3-ubyte and train-labels-idx1-ubyte there too"));
+    test_context_done();
     setenv("LOCKSTEP_DATA", test_folder, 1);
     expect_data(NULL);
     unsetenv("LOCKSTEP_DATA");
@@ -735,7 +740,7 @@ static void whether_it_is_the_data_set(void **state)
 {
     (void)state;
     write_part(9, 28, 9, 9);
-    expect_not_verified(LS_IO, "Fashion-MNIST is not in");
+    expect_not_verified(LS_IO, "has the test files of Fashion-MNIST, but not the training files");
     test_write_file("train-images-idx3-ubyte", "not a set", 9);
 #if LOCKSTEP_HAVE_CRYPTO
     expect_not_verified(LS_BAD_FILE,

@@ -279,9 +279,21 @@ static void dropout_keeps_the_mean(void **state)
     free(kept);
 }
 
+/* They are part of every stream, and so of all results: one that had another's number would pass for equal between
+ * backends. */
+static void purposes_are_numbered_once_and_for_all(void **state)
+{
+    (void)state;
+    static const int purposes[] = {LS_FOR_WEIGHTS,   LS_FOR_ORDER,   LS_FOR_DROPOUT,   LS_FOR_PULLS,
+                                   LS_FOR_SELF_TEST, LS_FOR_AUGMENT, LS_FOR_VALIDATION};
+    for (int i = 0; i < (int)(sizeof purposes / sizeof *purposes); i++)
+        assert_int_equal(purposes[i], i + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(purposes_are_numbered_once_and_for_all),
         cmocka_unit_test(known_answers),
         cmocka_unit_test(name_hashes),
         cmocka_unit_test(stream_mapping),

@@ -84,6 +84,15 @@ static void raise_absent(ls_context *context, const ls_mnist *set, const char *l
              set->title, looked, set->within + 1, set->instead);
 }
 
+/* Where the other part is there. */
+static void raise_half(ls_context *context, const ls_mnist *set, ls_part part, const char *folder)
+{
+    static const char *const words[] = {[LS_TRAIN] = "training", [LS_TEST] = "test"};
+    ls_raise(context, LS_IO,
+             "%s has the %s files of %s, but not the %s files: put %s and %s there too (as they are or as .gz)", folder,
+             words[part == LS_TRAIN ? LS_TEST : LS_TRAIN], set->title, words[part], IMAGES[part], LABELS[part]);
+}
+
 /* Where it was looked for, in words; NULL without memory. */
 static char *places(ls_context *context, const ls_mnist *set, const char *cache)
 {
@@ -102,11 +111,15 @@ char *ls_mnist_directory(ls_context *context, const ls_mnist *set, ls_part part,
     char *found = folder_with_part(context, set, named ? named : set->system, part);
     if (!found)
         found = folder_with_part(context, set, cache, part);
+    char *half = found ? NULL : folder_with_part(context, set, named, part == LS_TRAIN ? LS_TEST : LS_TRAIN);
     char *looked = found   ? NULL
                    : named ? ls_format(context, "a message", "%s%s", named, from)
                            : places(context, set, cache);
-    if (looked)
+    if (half)
+        raise_half(context, set, part, half);
+    else if (looked)
         raise_absent(context, set, looked);
+    ls_release(context, half);
     ls_release(context, looked);
     ls_release(context, cache);
     return found;
