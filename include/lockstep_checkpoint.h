@@ -21,12 +21,12 @@ extern "C" {
  * Settings that would change the bits are compared when one is loaded: numerics, model, init, seed, shard, conv, dtype,
  * data, batch, shuffle, optimizer, lr, momentum, nesterov, beta1, beta2, eps (the last three with Adam), weight_decay,
  * clip_norm, ema and full_batch (above 0), ema_warmup, ema_buffers and after_warmup (each where it is on), schedule,
- * warmup, total, start_factor,
- * end_factor, gamma, period and period_factor (each with the schedules that take it; end_factor above 0), frozen and
- * groups (the patterns of ls_module_freeze and ls_trainer_set_group, where there are any), batch_norm, drop_last, flip,
- * crop, edge_target and erase (each where it is on), and the caller's own. A rate that ls_trainer_set_lr has set is
- * none of them: the checkpoint holds it, and lr is the option. Averages that a checkpoint lacks, where ema or
- * ema_buffers is allowed to change, begin with the next update.
+ * warmup, total, start_factor, end_factor, gamma, period and period_factor (each with the schedules that take it;
+ * end_factor above 0), frozen and groups (the patterns of ls_module_freeze and ls_trainer_set_group, where there are
+ * any), batch_norm, drop_last, flip, crop, edge_target and erase (each where it is on), classes (the data's names in
+ * their order, where both the checkpoint and the data have some), and the caller's own. A rate that ls_trainer_set_lr
+ * has set is none of them: the checkpoint holds it, and lr is the option. Averages that a checkpoint lacks, where ema
+ * or ema_buffers is allowed to change, begin with the next update.
  *
  * Over ranks every rank makes each of these calls, at the same step. Rank 0 alone has the folder, reads and writes; the
  * others' disks, directories, settings and `told` do not matter. What is found and loaded, notes too, and what one rank

@@ -21,6 +21,7 @@ typedef struct plan {
     const char *model; /* NULL: one of the caller's own */
     const char *frozen[2], *group;
     int changed_label;
+    const char *const *classes; /* their names */
     const ls_note *own;
     const char *const *allow;
 } plan;
@@ -38,6 +39,8 @@ static taken take(const plan *p)
     test_make_images(images, sizeof images, labels, ROWS, CLASSES);
     labels[0] = (uint8_t)(labels[0] + p->changed_label);
     ls_data *data = ls_data_from_memory(t.s, images, labels, ROWS, 1, SIDE, SIDE, CLASSES, &p->loader);
+    if (p->classes)
+        ls_images_name(&t.s->context, &data->of, p->classes);
     ls_module *net = p->model ? ls_model_for(t.s, p->model, CLASSES)
                               : ls_sequential(t.s, LS_LIST(ls_nn_fn(t.s, ls_flatten), ls_nn_linear(t.s, CLASSES)));
     ls_init init = p->init;
@@ -56,6 +59,8 @@ static taken take(const plan *p)
     return t;
 }
 
+static const char *const animals[] = {"ant", "bee", "cat"}, *const other_order[] = {"bee", "ant", "cat"};
+
 static const plan sgd = {.loader = {.batch = 2}, .model = "lenet", .optim = {.lr = 0.1, .momentum = 0.9}},
                   adam = {.session = {.batch_norm = 128},
                           .loader = {.batch = 2,
@@ -63,6 +68,7 @@ static const plan sgd = {.loader = {.batch = 2}, .model = "lenet", .optim = {.lr
                                      .augment = {.flip = true, .crop = 2, .erase = 0.25},
                                      .edge_target = 3},
                           .model = "lenet",
+                          .classes = animals,
                           .frozen = {"?1"},
                           .group = "W*",
                           .kind = LS_ADAMW,
@@ -79,13 +85,13 @@ static const plan sgd = {.loader = {.batch = 2}, .model = "lenet", .optim = {.lr
 static const char *const of_sgd[] = {"numerics", "model",     "init", "seed",     "shard",    "conv",
                                      "dtype",    "optimizer", "lr",   "momentum", "nesterov", "weight_decay",
                                      "schedule", "warmup",    "data", "batch",    "shuffle",  NULL},
-                         *const of_adam[] = {"numerics",     "model",     "init",        "seed",       "shard",
-                                             "batch_norm",   "conv",      "dtype",       "optimizer",  "lr",
-                                             "momentum",     "nesterov",  "beta1",       "beta2",      "eps",
-                                             "weight_decay", "clip_norm", "ema",         "ema_warmup", "ema_buffers",
-                                             "full_batch",   "schedule",  "warmup",      "total",      "frozen",
-                                             "groups",       "data",      "batch",       "shuffle",    "drop_last",
-                                             "flip",         "crop",      "edge_target", "erase",      NULL};
+                         *const of_adam[] = {
+                             "numerics",   "model",       "init",       "seed",         "shard",     "batch_norm",
+                             "conv",       "dtype",       "optimizer",  "lr",           "momentum",  "nesterov",
+                             "beta1",      "beta2",       "eps",        "weight_decay", "clip_norm", "ema",
+                             "ema_warmup", "ema_buffers", "full_batch", "schedule",     "warmup",    "total",
+                             "frozen",     "groups",      "data",       "classes",      "batch",     "shuffle",
+                             "drop_last",  "flip",        "crop",       "edge_target",  "erase",     NULL};
 
 static void assert_names(const plan *p, const char *const names[])
 {
@@ -115,6 +121,14 @@ static void assert_changed(const plan *was, const plan *changed, const char *wor
                      LS_CHANGED);
     assert_string_equal(ls_message(now.s), whole);
     assert_int_equal(ls_close(now.s), LS_CHANGED);
+    assert_int_equal(ls_close(before.s), LS_OK);
+}
+
+static void assert_not_changed(const plan *was, const plan *is)
+{
+    taken before = take(was), now = take(is);
+    assert_int_equal(ls_settings_compare(&now.settings, before.settings.list, &now.s->context, "m.json", NULL), LS_OK);
+    assert_int_equal(ls_close(now.s), LS_OK);
     assert_int_equal(ls_close(before.s), LS_OK);
 }
 
@@ -209,6 +223,12 @@ static void each_is_compared(void **state)
     CHANGE(first, own = blue, "colour was red and is blue now");
     CHANGE(first, own = NULL, "colour was red and is not set now");
     CHANGE(sgd, loader.limit = 5, "data was 6 images 34714d285c003752 and is 5 images 1e01b780047c2d99 now");
+    CHANGE(adam, classes = other_order, "classes was ant, bee, cat and is bee, ant, cat now");
+    /* Data or a checkpoint without names have nothing to be compared. */
+    p = sgd;
+    p.classes = animals;
+    assert_not_changed(&sgd, &p);
+    assert_not_changed(&p, &sgd);
     CHANGE(sgd, changed_label = 1, "data was 6 images 34714d285c003752 and is 6 images 49df82929bdc75f5 now");
 }
 
@@ -251,7 +271,7 @@ static void each_may_be_allowed(void **state)
         "numerics, model, init, seed, shard, conv, dtype, optimizer, lr, momentum, nesterov, "
         "weight_decay, schedule, warmup, data, batch, shuffle, batch_norm, total, start_factor, "
         "end_factor, gamma, period, period_factor, beta1, beta2, eps, ema, ema_warmup, ema_buffers, "
-        "after_warmup, clip_norm, full_batch, drop_last, flip, crop, edge_target, erase, frozen, groups");
+        "after_warmup, clip_norm, full_batch, drop_last, flip, crop, edge_target, erase, frozen, groups, classes");
     assert_int_equal(ls_close(refused.s), LS_BAD_ARGUMENT);
 }
 

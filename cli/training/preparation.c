@@ -42,8 +42,8 @@ static int check_together(const settings *c)
         return STATUS_USAGE;
     if (c->keep == KEEP_BEST && !(c->validate > 0))
         return wrong_usage("--keep", "best needs --validate: test images that choose weights judge them too well");
-    if (c->allow_classes && !c->weights)
-        return wrong_usage("--allow-changed", "classes needs --weights");
+    if (c->allow_classes && !c->weights && !c->resume)
+        return wrong_usage("--allow-changed", "classes needs --weights or --resume");
     if (c->resume && c->restart)
         return wrong_usage("--restart", "trains anew, and --resume goes on; say one of them");
     if (c->checkpoint)
@@ -62,6 +62,8 @@ int preparation_check(settings *chosen)
     int status = check_together(chosen);
     if (status)
         return status;
+    if (chosen->allow_classes && chosen->resume && chosen->n_allow_changed < MOST_ALLOWED)
+        chosen->allow_changed[chosen->n_allow_changed++] = "classes";
     if (chosen->trace && ls_cluster_ranks(ranks_cluster()) > 1)
         return failed("--trace", "works within one process so far; leave it out, or start without a launcher");
     if (ls_cluster_rank(ranks_cluster()) > 0)

@@ -111,12 +111,26 @@ static void set_trainer(ls_settings *s, const ls_trainer *trainer)
     set_text(s, "groups", ls_group_text(&s->session->context, trainer->updates.rules, trainer->updates.n_rules));
 }
 
+/* "ant, bee": weights would be those of other classes where the names change places. */
+static void set_classes(ls_settings *s, const ls_data *data)
+{
+    char *text = ls_format(&s->session->context, "the names of the classes", "%s", "");
+    for (int i = 0; text && data->of.names && i < data->of.classes; i++) {
+        char *longer = ls_format(&s->session->context, "the names of the classes", "%s%s%s", text, i ? ", " : "",
+                                 ls_data_class(data, i));
+        ls_release(&s->session->context, text);
+        text = longer;
+    }
+    set_text(s, "classes", text);
+}
+
 static void set_data(ls_settings *s, const ls_data *data)
 {
     char text[64];
     if (ls_data_describe(data, text) != LS_OK)
         return;
     set(s, "data", "%s", text);
+    set_classes(s, data);
     set(s, "batch", "%d", data->batch);
     set(s, "shuffle", "%s", data->shuffle ? "yes" : "no");
     if (data->drop_last)
@@ -135,7 +149,7 @@ static void set_data(ls_settings *s, const ls_data *data)
 static const char *const at_times[] = {
     "batch_norm", "total", "start_factor", "end_factor",  "gamma",       "period",       "period_factor", "beta1",
     "beta2",      "eps",   "ema",          "ema_warmup",  "ema_buffers", "after_warmup", "clip_norm",     "full_batch",
-    "drop_last",  "flip",  "crop",         "edge_target", "erase",       "frozen",       "groups"};
+    "drop_last",  "flip",  "crop",         "edge_target", "erase",       "frozen",       "groups",        "classes"};
 
 static ls_status allow(ls_settings *s, const char *name)
 {
@@ -231,12 +245,14 @@ ls_status ls_settings_compare(const ls_settings *settings, const ls_note *was, l
     const bool released = by_release(was, NULL);
     for (const ls_note *is = settings->list; is->name; is++) {
         const char *before = value_before(was, is->name);
+        if (!*before && strcmp(is->name, "classes") == 0)
+            continue; /* the data had none, or the checkpoint is older than this setting; nor need they have any now */
         if (!may_change(settings, is->name) && strcmp(before, is->value) != 0)
             add_difference(&found, is->name, before, is->value);
     }
     for (; was->name; was++)
-        if (*was->value && !(released && strcmp(was->name, "version") == 0) && !may_change(settings, was->name) &&
-            !ls_note_find(settings->list, was->name))
+        if (*was->value && strcmp(was->name, "classes") != 0 && !(released && strcmp(was->name, "version") == 0) &&
+            !may_change(settings, was->name) && !ls_note_find(settings->list, was->name))
             add_difference(&found, was->name, was->value, "");
     return *found.text ? ls_raise(context, LS_CHANGED, "%s: of a run with other settings: %s", path, found.text)
                        : LS_OK;

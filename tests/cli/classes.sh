@@ -33,7 +33,13 @@ done
     runs 0 train $small $short --data "$work/images" --weights "$W" --allow-changed classes --save "$work/renamed.safetensors"
     runs 0 eval $small --data "$work/images" --weights "$work/renamed.safetensors" # the data's names are in it
     runs 2 train $small --data "$work/images" --allow-changed classes
-    one_line '--allow-changed: classes needs --weights'
+    one_line '--allow-changed: classes needs --weights or --resume'
+    go_on="train $small --epochs 2 --batch 20 --shard 10 --data $work/images --checkpoint $work/kept --resume"
+    runs 1 $go_on
+    one_line "--resume: .*data was .*, classes was class 0, class 1, .* and is c, class 0, .* now; go on with what was, or say --allow-changed data,classes\$"
+    runs 1 $go_on --allow-changed data
+    one_line "--resume: .*classes was class 0, class 1, .* and is c, class 0, .* now; go on with what was, or say --allow-changed classes\$"
+    runs 0 $go_on --allow-changed data,classes
     runs 2 eval $small --data "$work/images" --weights "$W" --allow-changed lr
     one_line "--allow-changed: 'lr' is not classes"
     for part in train test; do
