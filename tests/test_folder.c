@@ -32,6 +32,9 @@ static void no_folder(void **state)
     assert_int_equal(unlink(test_path("train/stray.JPG")), 0);
     make_folder("train/cat");
     refused("folder", LS_TRAIN, LS_BAD_FILE, "train/cat: there is no PNG or JPEG file in it");
+    make_folder("test");
+    make_folder("test/cat");
+    refused("folder", LS_TEST, LS_BAD_FILE, "train: there is no PNG or JPEG file in its folders");
     make_folder("train/cat/deeper");
     refused("folder", LS_TRAIN, LS_BAD_FILE,
             "train/cat/deeper: a folder inside a class; images lie in the class's folder itself");
