@@ -179,7 +179,7 @@ static void weigh(const heads *a, int head, int row, float *x, row_state *state,
         float one[LS_LANES];
         memcpy(one, x + (ptrdiff_t)j * LS_LANES, sizeof one);
         for (int lane = 0; lane < LS_LANES; lane++)
-            b[lane] = (left[lane] > j) & (one[lane] > b[lane]) ? one[lane] : b[lane];
+            b[lane] = ((left[lane] > j) & (one[lane] > b[lane])) ? one[lane] : b[lane];
     }
     memcpy(before, state->m, sizeof before);
     softmax_exp(change, before, b);
