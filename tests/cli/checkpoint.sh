@@ -286,7 +286,7 @@ assert os.path.islink(log) and os.stat(log).st_mode & 0o777 == 0o640
 assert not [name for name in os.listdir(work) if "elsewhere" in name and name != "elsewhere.jsonl"], os.listdir(work)
 # Where the first line cannot be another's it stays, and that is said: the log's name leaves no room for a longer one.
 clean()
-long = work + "/" + "l" * 250
+long = work + "/" + "l" * 255
 done(*small, "--checkpoint", folder, "--log", long, "--steps", "7", "--devices", "cpu:0-1", "--quiet")
 first = open(long).readline()
 _, err = done(*small, "--checkpoint", folder, "--log", long, "--resume", "--devices", "cpu:0")
