@@ -38,6 +38,17 @@ LS_EVERYWHERE_INLINE double ls_double_of_bits(uint64_t bits)
     return x;
 }
 
+/* -x where x may be what fmaf gave: gcc joins the two, also without contraction, into -(a * b) - c, whose zero may have
+ * the other sign. */
+LS_EVERYWHERE_INLINE float ls_negative(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits ^= 0x80000000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 /* `which` ? a : b, by their bits: a compiler that sees a choice moves operations into its branches, of which it then
  * makes no vectors. */
 LS_EVERYWHERE_INLINE double ls_choose(int which, double a, double b)

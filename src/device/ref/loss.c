@@ -85,7 +85,7 @@ static float slope_of(const place *p, int c, float probability, float total)
 {
     if (!p->targets && !p->weights)
         return probability - target_of(p, c);
-    return fmaf(total, probability, -target_of(p, c));
+    return fmaf(total, probability, ls_negative(target_of(p, c)));
 }
 
 void ls_ref_cross_entropy_backward(const ls_op_call *call)

@@ -104,7 +104,8 @@ LS_INLINE void slope_of(const place *p, int c, const float *probability, const f
     target_of(p, c, t);
     for (int lane = 0; lane < LS_LANES; lane++) {
         const float d =
-            (total ? fmaf(total[lane], probability[lane], -t[lane]) : probability[lane] - t[lane]) * dloss[lane];
+            (total ? fmaf(total[lane], probability[lane], ls_negative(t[lane])) : probability[lane] - t[lane]) *
+            dloss[lane];
         dz[lane] = lane >= p->lanes || p->label[lane] < 0 ? 0.0f : d;
     }
 }
