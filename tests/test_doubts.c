@@ -50,6 +50,21 @@ static void data_are_counted(void **state)
     assert_int_equal(ls_close(s), LS_BAD_ARGUMENT);
 }
 
+/* Two images of so many channels, so high and wide: whether they look as if their last dimension were the channels. */
+static void doubted_layout(ls_session *s, int channels, int height, int width, bool doubt)
+{
+    static uint8_t pixels[2 * 8 * 8 * 5];
+    static const uint8_t of[2] = {0, 1};
+    char words[256];
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(i * 5);
+    snprintf(words, sizeof words,
+             "images of %d channels, %d high and %d wide: does the array lie as (N, H, W, C)? It is read as (N, C, H, "
+             "W); save images.transpose(0, 3, 1, 2)\n",
+             channels, height, width);
+    doubted(ls_data_from_memory(s, pixels, of, 2, channels, height, width, 2, NULL), NULL, doubt ? words : "");
+}
+
 static void mistakes_are_doubted(void **state)
 {
     (void)state;
@@ -80,19 +95,9 @@ static void mistakes_are_doubted(void **state)
         small_data(s, 6, 4, dim, labels, 3, 0), NULL,
         "all values lie between 0 and 0.015686, where networks learn from about 0 to 1: were they divided twice, or "
         "do they have fewer bits than their type?\n");
-    static uint8_t pictures[2 * 8 * 6 * 3];
-    for (size_t i = 0; i < sizeof pictures; i++)
-        pictures[i] = (uint8_t)(i * 5);
-    doubted(ls_data_from_memory(s, pictures, labels, 2, 8, 6, 3, 2, NULL), NULL,
-            "images of 8 channels, 6 high and 3 wide: does the array lie as (N, H, W, C)? It is read as (N, C, H, W); "
-            "save images.transpose(0, 3, 1, 2)\n");
-    static uint8_t bands[2 * 8 * 8 * 5];
-    for (size_t i = 0; i < sizeof bands; i++)
-        bands[i] = (uint8_t)(i * 5);
-    doubted(ls_data_from_memory(s, bands, labels, 2, 8, 8, 5, 2, NULL), NULL,
-            "images of 8 channels, 8 high and 5 wide: does the array lie as (N, H, W, C)? It is read as (N, C, H, W); "
-            "save images.transpose(0, 3, 1, 2)\n");
-    doubted(ls_data_from_memory(s, bands, labels, 2, 5, 8, 8, 2, NULL), NULL, "");
+    doubted_layout(s, 8, 6, 3, true);
+    doubted_layout(s, 8, 8, 5, true);
+    doubted_layout(s, 5, 8, 8, false);
     assert_int_equal(ls_close(s), LS_OK);
 }
 

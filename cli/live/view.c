@@ -220,14 +220,10 @@ static double right_edge(const view_state *state)
 /* The columns that the labels of an axis from 0 on take. */
 static int labels_of(int parts, double tick)
 {
-    char label[32];
-    int columns = LABELS;
-    for (int i = 0; i <= parts; i++) {
-        scale_text(label, sizeof label, i * tick, tick);
-        const int length = (int)strlen(label) + 1;
-        columns = length < columns ? columns : length < MOST_LABELS ? length : MOST_LABELS;
-    }
-    return columns;
+    char label[MOST_LABELS];
+    scale_longest(label, sizeof label, 0, tick, parts);
+    const int columns = (int)strlen(label) + 1;
+    return columns > LABELS ? columns : LABELS;
 }
 
 static void put_charts(sheet *s, view_boards *boards, const view_state *state, const history *h, int content, int rows)

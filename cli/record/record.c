@@ -108,8 +108,9 @@ bool record_validates(const record *r)
 double record_test_acc(const record *r)
 {
     const int64_t batches = (int64_t)record_batches(r);
+    const bool best = strcmp(record_text(r, "keep"), "best") == 0;
     const record_epoch *kept = NULL;
-    for (int i = 0; i < r->n_epochs && strcmp(record_text(r, "keep"), "best") == 0; i++) {
+    for (int i = 0; best && i < r->n_epochs; i++) {
         const record_epoch *e = &r->epochs[i];
         if (e->step % batches == 0 && (!kept || e->val_acc > kept->val_acc)) /* what --steps left is not judged */
             kept = e;

@@ -67,12 +67,8 @@ static void straight(pen *p, double x0, double y0, double x1, double y1, int tin
 static double label_room(const frame *f, double tick)
 {
     char label[32];
-    double room = 44;
-    for (int i = 0; i <= PARTS; i++) {
-        scale_text(label, sizeof label, f->y_min + i * tick, tick);
-        room = fmax(room, chart_text_width(label) + 3);
-    }
-    return room;
+    scale_longest(label, sizeof label, f->y_min, tick, PARTS);
+    return fmax(44, chart_text_width(label) + 3);
 }
 
 static void draw_axes(pen *p, const chart *c, const frame *f, double x_tick, double y_tick)
@@ -184,33 +180,36 @@ static bool has_room(const chart *c, const frame *f, const numbers *drawn, const
     return true;
 }
 
-/* The number of a curve that is a single point: beside it, else some lines below or above. Equal ones that meet are
- * written once. */
+/* The places of a number `width` wide, the best first: beside its point, where there is more room and on the other
+ * side, then some lines below and above. */
+static spot place_of_number(const frame *f, const double own[2], double width, int number)
+{
+    const int line = number / 2;
+    const bool before = (own[0] > f->left + f->width / 2) != number % 2;
+    const double from = own[0] + (before ? -BESIDE - width : BESIDE);
+    return (spot){from, from + width, own[1] + TO_BASELINE + (line % 2 ? (line + 1) / 2 : -line / 2) * LINE};
+}
+
+/* The number of a curve that is a single point. Equal ones that would meet are written once. */
 static void draw_number(pen *p, const chart *c, const chart_curve *curve, const frame *f, numbers *drawn)
 {
     char *words = drawn->words[drawn->n];
     double own[2];
-    int i = 0;
+    int i = 0, tried = 0;
     while (!is_point(curve->at[i]))
         i++;
     place(f, curve->at[i], own);
     snprintf(words, sizeof drawn->words[0], "%.4g", curve->at[i][1]);
     const double width = chart_text_width(words);
-    spot number = {0};
-    bool found = false, before = false;
-    for (int turn = 0; !found && turn < 2 * PLACES; turn++) { /* after all of them it is the first again */
-        const int line = turn % PLACES / 2;
-        before = (own[0] > f->left + f->width / 2) != turn % 2;
-        number.from = own[0] + (before ? -BESIDE - width : BESIDE);
-        number.to = number.from + width;
-        number.y = own[1] + TO_BASELINE + (line % 2 ? (line + 1) / 2 : -line / 2) * LINE;
-        for (int k = 0; k < drawn->n; k++)
-            if (turn == 0 && meet(&number, &drawn->at[k]) && strcmp(words, drawn->words[k]) == 0)
-                return;
-        found = turn == PLACES || has_room(c, f, drawn, &number, own);
-    }
-    drawn->at[drawn->n++] = number;
-    p->text(p, before ? number.to : number.from, number.y, before ? 1 : -1, TINT_TEXT, words);
+    spot at = place_of_number(f, own, width, 0);
+    for (int k = 0; k < drawn->n; k++)
+        if (meet(&at, &drawn->at[k]) && strcmp(words, drawn->words[k]) == 0)
+            return;
+    while (tried < PLACES && !has_room(c, f, drawn, &at, own))
+        at = place_of_number(f, own, width, ++tried % PLACES); /* the first again where none has room */
+    drawn->at[drawn->n++] = at;
+    const bool before = at.to < own[0];
+    p->text(p, before ? at.to : at.from, at.y, before ? 1 : -1, TINT_TEXT, words);
 }
 
 static void fit_y(frame *f, const chart *c, double *tick)

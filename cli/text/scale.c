@@ -77,6 +77,17 @@ void scale_text(char *text, size_t size, double value, double step)
         snprintf(text, size, "0");
 }
 
+void scale_longest(char *text, size_t size, double first, double step, int parts)
+{
+    char label[64];
+    snprintf(text, size, "%s", "");
+    for (int i = 0; i <= parts; i++) {
+        scale_text(label, sizeof label, first + i * step, step);
+        if (strlen(label) > strlen(text))
+            snprintf(text, size, "%s", label);
+    }
+}
+
 void count_text(char *text, size_t size, int64_t count)
 {
     char digits[32];

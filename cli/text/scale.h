@@ -19,5 +19,7 @@ double scale_whole_step(double range, int parts);
 
 /* Of a value from 0 on: with as many decimals as the step needs, or as "2.5e13" where that would be long. */
 void scale_text(char *text, size_t size, double value, double step);
+/* The longest of the labels of an axis of so many parts. */
+void scale_longest(char *text, size_t size, double first, double step, int parts);
 void count_text(char *text, size_t size, int64_t count); /* "25,951" */
 void time_text(char *text, size_t size, double seconds); /* "0:41", "1:02:03" */

@@ -4,7 +4,7 @@
 #include "device/cpu/lanes/cut.h"
 
 enum {
-    MOST_GROUPS = 24, /* of images or tokens; more lie too far apart for a tile to read all of them */
+    MANY_GROUPS = 24, /* of images or tokens: so many lie too far apart for a tile to read all of them */
     COLUMNS = 4,
     BLOCK_LINES = 384 /* of the columns, which the first cache keeps while rows go by */
 };
@@ -74,7 +74,7 @@ int LANES(ls_lanes_is_linear)(const ls_op_call *call)
     const ls_operand *x = &call->in[0];
     const ls_attributes *a = call->attributes;
     return x->h == 1 && x->w == 1 && a->kernel == 1 && a->padding == 0 && ls_windows_plain(a) &&
-           (a->weight_in_out || call->groups < MOST_GROUPS);
+           (a->weight_in_out || call->groups < MANY_GROUPS);
 }
 
 int LANES(ls_lanes_linear_weight_units)(const ls_op_call *call)
