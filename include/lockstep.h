@@ -55,14 +55,14 @@ typedef enum ls_status {
     LS_INTERNAL,    /* a defect of the library itself */
     LS_BUSY,        /* another process uses it */
     LS_CHANGED,     /* a checkpoint of a run with other settings; weights whose classes are others */
-    LS_DIFFERS      /* devices that must agree do not */
+    LS_DIFFERS,     /* devices that must agree do not */
+    LS_INTERRUPTED  /* by ls_interrupt (lockstep_train.h) */
 } ls_status;
 
 const char *ls_version(void);
 const char *ls_status_name(ls_status status);
 
-/* What the library was built with, one `name: value` a line (compression, hashing, JSON, download). */
-const char *ls_features(void);
+const char *ls_features(void); /* what is built in, one `name: value` a line (compression, hashing, JSON, download) */
 
 /* ---- Session ----------------------------------------------------------------------------------------------------- */
 

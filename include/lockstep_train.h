@@ -139,6 +139,14 @@ int64_t ls_trainer_reports_lost(ls_trainer *trainer);
  * LS_BAD_ARGUMENT without an ema; a call that changes nothing is fine. */
 ls_status ls_trainer_use_average(ls_trainer *trainer, bool on);
 
+/* ---- Evaluation that ends early ---------------------------------------------------------------------------------- */
+
+/* Ends the inference under way, or else the next one, after the shards that are being computed: ls_module_evaluate,
+ * ls_module_predict and the like, and reading what ls_module_infer makes of a network's own devices. It fails with
+ * LS_INTERRUPTED, which ls_catch takes back, and its numbers are NaN; where all shards had begun it succeeds. Steps are
+ * left alone. Over ranks it fails on all of them. From any thread, and from a signal's handler. */
+void ls_interrupt(ls_session *session);
+
 /* ---- Memory ------------------------------------------------------------------------------------------------------ */
 
 /* What a module makes in a step is not kept for its backward pass, but computed again right before it: about one more

@@ -496,7 +496,14 @@ static void mislabelled_rank(ls_cluster *cluster, int number, void *user)
     assert_int_equal(ls_module_evaluate(net, data, &r->metrics), LS_BAD_ARGUMENT);
     assert_true(isnan(r->metrics.loss) && ls_failed_together(s));
     assert_non_null(strstr(ls_message(s), " is 2; the logits have the classes 0 to 1"));
-    assert_true(ls_catch(s, LS_BAD_ARGUMENT) && ls_data_next(data, &b));
+    assert_true(ls_catch(s, LS_BAD_ARGUMENT));
+    if (number == 1)
+        ls_interrupt(s);
+    float logits[ROWS * 2];
+    assert_int_equal(ls_module_predict(net, data, logits, 2), LS_INTERRUPTED);
+    assert_true(ls_failed_together(s) && ls_catch(s, LS_INTERRUPTED));
+    assert_int_equal(ls_module_predict(net, data, logits, 2), LS_OK);
+    assert_true(ls_data_next(data, &b));
     test_step(net, trainer, &b);
     ls_wait(s);
     snprintf(r->message, sizeof r->message, "%s", ls_message(s));

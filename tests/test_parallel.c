@@ -486,6 +486,43 @@ static void what_is_inferred_is_finite(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* The one under way or the next, and no other; no step. */
+static void an_inference_may_be_interrupted(void **state)
+{
+    (void)state;
+    ls_interrupt(NULL);
+    ls_session *s = ls_open(NULL);
+    ls_data *data = ls_data_from_memory(s, images, labels, ROWS, CHANNELS, SIZE, SIZE, CLASSES, NULL);
+    ls_module *net = small_network(s);
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0-1"), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.1});
+    float whole[ROWS][CLASSES], logits[ROWS][CLASSES];
+    ls_metrics want, metrics;
+    ls_batch batch;
+    assert_true(ls_data_next(data, &batch));
+    ls_interrupt(s);
+    assert_int_equal(test_step(net, trainer, &batch), LS_OK);
+    assert_int_equal(ls_wait(s), LS_OK);
+    assert_int_equal(ls_module_evaluate(net, data, &metrics), LS_INTERRUPTED); /* the call was not the step's */
+    assert_string_equal(ls_message(s), "ls_interrupt ended an inference over 90 images");
+    assert_true(isnan(metrics.loss) && metrics.correct == 0);
+    assert_true(ls_catch(s, LS_INTERRUPTED));
+    assert_int_equal(ls_module_evaluate(net, data, &want), LS_OK);
+    assert_int_equal(ls_module_predict(net, data, *whole, CLASSES), LS_OK);
+    ls_interrupt(s);
+    assert_int_equal(ls_module_predict(net, data, *logits, CLASSES), LS_INTERRUPTED);
+    assert_true(isnan(logits[0][0]) && isnan(logits[ROWS - 1][CLASSES - 1]));
+    assert_true(ls_catch(s, LS_INTERRUPTED));
+    ls_interrupt(s);
+    assert_int_equal(ls_read(ls_module_infer(net, batch.X), *logits, ls_rows(batch.X) * CLASSES), LS_INTERRUPTED);
+    assert_true(ls_catch(s, LS_INTERRUPTED));
+    assert_int_equal(ls_module_evaluate(net, data, &metrics), LS_OK);
+    assert_true(metrics.loss == want.loss && metrics.correct == want.correct);
+    assert_int_equal(ls_module_predict(net, data, *logits, CLASSES), LS_OK);
+    assert_memory_equal(logits, whole, sizeof whole);
+    assert_int_equal(ls_close(s), LS_OK);
+}
+
 /* Of numbers so close together that what is added to the variance counts, as the header says it: 1e-5; with and without
  * the images' own statistics. */
 static void a_norm_is_the_headers_formula(void **state)
@@ -626,6 +663,7 @@ int main(void)
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(an_overflow_is_named_and_keeps_the_weights),
         cmocka_unit_test(what_is_inferred_is_finite),
+        cmocka_unit_test(an_inference_may_be_interrupted),
         cmocka_unit_test(a_norm_is_the_headers_formula),
         cmocka_unit_test(a_norm_of_one_value_is_refused),
         cmocka_unit_test(the_gradient_is_the_losses_slope),

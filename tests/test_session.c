@@ -539,8 +539,9 @@ static void names_of_everything(void **state)
         [LS_BUSY] = "in use",
         [LS_CHANGED] = "other settings",
         [LS_DIFFERS] = "devices differ",
+        [LS_INTERRUPTED] = "interrupted",
     };
-    for (int i = 0; i <= LS_DIFFERS; i++)
+    for (int i = 0; i <= LS_INTERRUPTED; i++)
         assert_string_equal(ls_status_name((ls_status)i), names[i]);
     assert_string_equal(ls_status_name((ls_status)99), "unknown status");
     ls_session *s = ls_open(NULL);

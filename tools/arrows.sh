@@ -52,8 +52,8 @@ allowed_in_program() {
 
 # Public functions that only show a field. The others begin with an environment of their own.
 fields='ls_version ls_status_name ls_features ls_failed ls_status_of ls_failed_together ls_message ls_fail ls_session_of ls_isa_name
-ls_host ls_cpu ls_gpu ls_notice ls_device_of ls_device_core ls_rank ls_dim ls_rows ls_bytes_moved ls_work_done ls_cluster_status
-ls_cluster_message ls_cluster_rank ls_cluster_ranks ls_cluster_host ls_cluster_process ls_data_about ls_module_class_name ls_data_class ls_data_rows
+ls_host ls_cpu ls_gpu ls_notice ls_device_of ls_device_core ls_rank ls_dim ls_rows ls_bytes_moved ls_work_done ls_interrupt
+ls_cluster_status ls_cluster_message ls_cluster_rank ls_cluster_ranks ls_cluster_host ls_cluster_process ls_data_about ls_module_class_name ls_data_class ls_data_rows
 ls_data_batches ls_module_child ls_module_user ls_profile_rows ls_checkpoints_found ls_checkpoint_note ls_trainer_vote ls_timer_start ls_timer_stop
 ls_timer_avg'
 

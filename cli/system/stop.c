@@ -3,12 +3,15 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <lockstep_train.h>
 
 static volatile sig_atomic_t asked;
+static ls_session *_Atomic interrupted;
 static const char *volatile last_text;
 
 static void write_last(void)
@@ -37,6 +40,7 @@ static void on_signal(int signal_number)
     if (!asked) {
         first_ms = now_ms();
         asked = signal_number;
+        ls_interrupt(atomic_load(&interrupted));
     } else if (now_ms() - first_ms >= ONE_REQUEST_MS && signal_number != SIGXCPU) { /* which comes every second */
         write_last();
         _exit(STATUS_SIGNAL + signal_number);
@@ -77,6 +81,13 @@ void stop_on_signals(void)
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         handle(signals[i], (struct sigaction){.sa_handler = on_signal});
+}
+
+void stop_interrupts(ls_session *session)
+{
+    atomic_store(&interrupted, session);
+    if (asked)
+        ls_interrupt(session);
 }
 
 void stop_with(const char *text)

@@ -1,7 +1,13 @@
 /* SIGINT, SIGTERM, SIGHUP and SIGUSR1: the first asks the run to stop, the second ends the process at once. */
 #pragma once
 
+#include <lockstep.h>
+
 void stop_on_signals(void);
+
+/* Until the call with NULL a signal that asks for a stop ends the session's inference early, and so does one that came
+ * before. */
+void stop_interrupts(ls_session *session);
 
 /* The signal that asked for the stop, 0 while none did. */
 int stop_signal(void);

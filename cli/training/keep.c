@@ -13,8 +13,8 @@ int keep_check(const training *t)
     const char *path = t->run.chosen->save;
     if (!path || ls_module_check_save(t->run.net, path) == LS_OK)
         return 0;
-    return failed("--save", "%s; make room there, or name another place",
-                  session_words(t->run.session, why, sizeof why));
+    return failed("--save", "%s%s", session_words(t->run.session, why, sizeof why),
+                  ls_status_of(t->run.session) == LS_IO ? "; make room there, or name another place" : "");
 }
 
 /* The step of the weights as they are. */

@@ -307,6 +307,11 @@ class Session:
         """A count that grows with what is done. Any thread may ask, at any time."""
         return 0 if self.closed else lib.ls_work_done(self._handle)
 
+    def interrupt(self) -> None:
+        """Ends the inference under way, or else the next one: it raises Error: INTERRUPTED. Any thread may call this."""
+        if not self.closed:
+            lib.ls_interrupt(self._handle)
+
     def self_test(self, devices) -> int:
         """Trains a tiny network on each device: what came out, equal for all that compute alike. Raises Error: INTERNAL."""
         found = ffi.new("uint64_t *")

@@ -190,6 +190,17 @@ def test_threads_share_a_session(s):
     assert not wrong
 
 
+def test_an_inference_may_be_interrupted(s):
+    data = s.arrays(*bright_quarters(64), batch=16)
+    net = small_network().initialize("cpu:0-1", session=s, init="he", like=data)
+    wanted = net.predict(data)
+    s.interrupt()
+    with pytest.raises(ls.Error) as error:
+        net.predict(data)
+    assert error.value.status == "INTERRUPTED"
+    assert numpy.array_equal(net.predict(data), wanted)
+
+
 def test_sessions_are_independent():
     prints = [None] * 3
 

@@ -190,11 +190,28 @@ static int open_temporary(ls_replace *replace)
     return -1;
 }
 
+/* As containers do it with single files: no other file can take its name. */
+static bool is_mounted(const char *path)
+{
+#ifdef STATX_ATTR_MOUNT_ROOT
+    struct statx about;
+    return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &about) == 0 &&
+           about.stx_attributes & STATX_ATTR_MOUNT_ROOT;
+#else
+    (void)path;
+    return false;
+#endif
+}
+
 ls_replace *ls_replace_begin(ls_context *context, const char *path)
 {
     struct stat about;
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
         not_regular(context, path, about.st_mode);
+        return NULL;
+    }
+    if (is_mounted(path)) {
+        ls_raise(context, LS_BAD_FILE, "%s: this is mounted by itself, and cannot be replaced; mount its folder", path);
         return NULL;
     }
     ls_replace *replace = ls_alloc(context, 1, sizeof *replace, "a file to write");

@@ -132,6 +132,12 @@ uint64_t ls_work_done(const ls_session *session)
     return session ? ls_work_of(&session->context) : 0;
 }
 
+void ls_interrupt(ls_session *session)
+{
+    if (session)
+        atomic_store(&session->interrupted, true);
+}
+
 bool ls_failed_together(const ls_session *session)
 {
     return session && atomic_load(&session->together) && ls_failed(session);
@@ -184,7 +190,8 @@ const char *ls_status_name(ls_status status)
                                         "internal error",
                                         "in use",
                                         "other settings",
-                                        "devices differ"};
+                                        "devices differ",
+                                        "interrupted"};
     return (size_t)status < sizeof names / sizeof *names ? names[status] : "unknown status";
 }
 

@@ -38,10 +38,11 @@ struct ls_session {
     uint64_t recordings;            /* of modules' forwards, and walks over modules; likewise (nn/module.c) */
     struct ls_feed *feeds;          /* lists of operands that are free again */
     pthread_mutex_t feeds_lock;
-    atomic_bool together; /* the failure is every rank's */
-    atomic_bool broken;   /* work in hand has failed: what follows it is dropped, until the failure is taken back */
-    const char *root;     /* for tests: stands before the paths of /proc and of control groups; NULL: nothing */
-    double patience;      /* seconds at a shard after which another device may stand in, see train/attempts.h */
+    atomic_bool interrupted; /* the pass under way is to end, or the next */
+    atomic_bool together;    /* the failure is every rank's */
+    atomic_bool broken;      /* work in hand has failed: what follows it is dropped, until the failure is taken back */
+    const char *root;        /* for tests: stands before the paths of /proc and of control groups; NULL: nothing */
+    double patience;         /* seconds at a shard after which another device may stand in, see train/attempts.h */
 };
 
 /* Hands `object` to the session, which frees it with `release`. On failure it is freed at once and NULL returned. */

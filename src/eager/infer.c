@@ -22,12 +22,19 @@ typedef struct pass {
     int *by;     /* [n] the worker that each was computed by */
     int n;
     atomic_int next, left; /* how many were begun, and are not finished */
+    bool ends;             /* by ls_interrupt */
+    atomic_bool skipped;   /* a shard, for that */
     ls_partition *partition;
     size_t *begin; /* [ranks + 1] of what is gathered */
 } pass;
 
 static void run_shard(pass *p, int j, ls_worker *worker)
 {
+    if (p->ends && atomic_load(&p->network->session->interrupted)) {
+        atomic_store(&p->skipped, true);
+        atomic_fetch_sub(&p->left, 1);
+        return;
+    }
     ls_network *network = p->network;
     ls_executor *executor = worker->turn->executor;
     float *outputs[LS_MAX_INPUTS] = {NULL};
@@ -141,6 +148,11 @@ static void run_shards(pass *p)
                 p->shards[again++] = p->shards[i];
         p->n = again;
     } while (p->n && !atomic_load(&p->network->session->broken));
+    if (p->ends)
+        atomic_store(&p->network->session->interrupted, false);
+    if (atomic_load(&p->skipped))
+        ls_raise(&p->network->session->context, LS_INTERRUPTED, "ls_interrupt ended an inference over %lld images",
+                 (long long)p->feed->rows);
 }
 
 /* Every rank gets the others' metrics and rows. */
@@ -186,7 +198,7 @@ ls_status ls_run_pass(ls_trace *trace, ls_program *program, int64_t images, cons
         return ls_status_of(session);
     if (ls_engine_reserve(network->engine, program->plan) != LS_OK)
         return ls_status_of(session);
-    pass p = {.job = {.work = work}, .network = network, .step = (uint64_t)network->updates};
+    pass p = {.job = {.work = work}, .network = network, .step = (uint64_t)network->updates, .ends = wanted->ends};
     p.feed = ls_feed_new(program, trace, images, wanted->dy, ls_host());
     for (int k = 0; p.feed && k < LS_MAX_INPUTS; k++) {
         p.rows[k] = wanted->rows[k];
@@ -217,7 +229,8 @@ ls_status ls_run_all(ls_trace *trace, const ls_tensor *root, float *rows, ls_met
                                              images && images < shard ? (int)images : shard);
     if (!program)
         return ls_status_of(trace->session);
-    return ls_run_pass(trace, program, images, &(ls_outcome){.rows = {rows}, .metrics = metrics, .counted = counted});
+    return ls_run_pass(trace, program, images,
+                       &(ls_outcome){.rows = {rows}, .metrics = metrics, .counted = counted, .ends = true});
 }
 
 ls_status ls_run_spread(ls_trace *trace, ls_tensor *tensor)

@@ -11,6 +11,7 @@ typedef struct ls_outcome {
     ls_metrics *metrics;
     double *counted;
     float *given;
+    bool ends; /* early, by ls_interrupt */
 } ls_outcome;
 
 /* Runs a program of the traced computation, of a network called on the host's images. Waits. */

@@ -150,6 +150,12 @@ trap 'umount "$work/disk"; rm -rf "$work"' EXIT
 fill() {
     dd if=/dev/zero of="$work/disk/fill" bs=4k count="$1" 2>/dev/null
 }
+cp "$work/w" "$work/single" && cp "$work/w" "$work/other"
+mount --bind "$work/other" "$work/single" || wrong "a file cannot be mounted"
+runs 1 train $steps --save "$work/single"
+umount "$work/single"
+one_line "--save: $work/single: this is mounted by itself, and cannot be replaced; mount its folder\$"
+cmp -s "$work/w" "$work/other" || wrong "$called: the file is not as it was"
 fill 240
 runs 1 train $steps --save "$work/disk/w"
 one_line '--save: .*/disk/w: cannot be written: No space left on device; make room there'
