@@ -61,6 +61,7 @@ typedef struct ls_profile_row {
     int kernel, stride, padding; /* of convolutions and pools, of their rows; else 0 */
     int kernel_w, groups;        /* the same: the kernel's columns, and the groups of channels, 1 of a pool */
     bool fused_relu, fused_add;  /* a ReLU, a residual addition is part of it */
+    bool fused_clamp;            /* a clamp is, such as ReLU6 */
     int64_t calls;               /* one for each shard */
     double seconds, bytes;       /* of all calls; bytes are those of operands and results */
     double flops;                /* of direct convolution's arithmetic, also where Winograd does with less; else 0 */

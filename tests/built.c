@@ -103,7 +103,8 @@ const char *spelled(built *b, int first)
         const ls_attributes *a = &n->attributes;
         put(b, i > first ? " " : "");
         put_values(b, n->out, LS_MAX_OUT);
-        put(b, "=%s%s%s", ls_op_name(a->op), a->fused_add ? "+add" : "", a->fused_relu ? "+relu" : "");
+        put(b, "=%s%s%s%s", ls_op_name(a->op), a->fused_add ? "+add" : "", a->fused_relu ? "+relu" : "",
+            a->fused_clamp ? "+clamp" : "");
         if (a->op == LS_OP_SCALE)
             put(b, "*%g", a->factor);
         if (a->op == LS_OP_VIEW)

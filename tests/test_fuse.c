@@ -92,6 +92,48 @@ static void a_relu_joins_what_is_in_front(void **state)
     }
 }
 
+/* But not a frozen one, one with an addition, by a backend that cannot, or where shards' statistics meet. */
+static void a_clamp_joins_the_norm_in_front(void **state)
+{
+    (void)state;
+    static const struct of {
+        bool training, lacks, meets;
+        ls_op op;
+        const char *text;
+    } all[] = {
+        {true, false, false, LS_OP_BATCH_NORM, "e=batch_norm+clamp(a,b,c)"},
+        {false, false, false, LS_OP_BATCH_NORM_INFER, "e=batch_norm_infer+clamp(a,b,c)"},
+        {false, false, true, LS_OP_BATCH_NORM_INFER, "e=batch_norm_infer+clamp(a,b,c)"},
+        {true, false, false, LS_OP_BATCH_NORM_INFER, "d=batch_norm_infer(a,b,c) e=clamp(d)"},
+        {true, true, false, LS_OP_BATCH_NORM, "d=batch_norm(a,b,c) e=clamp(d)"},
+        {true, false, true, LS_OP_BATCH_NORM, "d=batch_norm(a,b,c) e=clamp(d)"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        built *b = begin(all[i].training);
+        b->backend.clamps = !all[i].lacks;
+        b->session->options.batch_norm = all[i].meets ? -1 : 0;
+        node(b, 4, 7, 7, (ls_attributes){.op = LS_OP_CLAMP, .low = -1, .high = 6},
+             (ls_value *[LS_MAX_IN]){norm(b, input(b, 4, 7, 7, false), all[i].op)});
+        ls_graph_fuse(b->graph);
+        const ls_attributes *last = &b->graph->nodes[b->graph->n_nodes - 1].attributes;
+        assert_true(last->low == -1 && last->high == 6);
+        assert_fused(b, all[i].text);
+    }
+    built *b = begin(
+        true); /* what is behind the clamp stays there, and so does one behind an addition, or of what others read */
+    ls_value *x = input(b, 4, 7, 7, false), *first = norm(b, x, LS_OP_BATCH_NORM),
+             *second = norm(b, x, LS_OP_BATCH_NORM);
+    ls_value *third = norm(b, x, LS_OP_BATCH_NORM);
+    NODE(b, 4, 7, 7, ADD, NODE(b, 4, 7, 7, CLAMP, first), x);
+    NODE(b, 4, 7, 7, CLAMP, NODE(b, 4, 7, 7, ADD, second, x));
+    NODE(b, 4, 7, 7, RELU, NODE(b, 4, 7, 7, CLAMP, third));
+    NODE(b, 4, 7, 7, CLAMP, x);
+    assert_fused(
+        b,
+        "k=batch_norm+clamp(a,b,c) o=batch_norm+clamp(a,h,i) l=add(k,a) m=batch_norm+add(a,e,f,a) n=clamp(m) p=relu(o) "
+        "q=clamp(a)");
+}
+
 static void an_addition_takes_the_norm_in(void **state)
 {
     (void)state;
@@ -358,6 +400,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_bias_starts_the_sums),
         cmocka_unit_test(a_relu_joins_what_is_in_front),
+        cmocka_unit_test(a_clamp_joins_the_norm_in_front),
         cmocka_unit_test(an_addition_takes_the_norm_in),
         cmocka_unit_test(a_bias_in_front_of_a_norm_is_its_shift),
         cmocka_unit_test(rows_that_no_window_reads_are_left_out),

@@ -1,5 +1,5 @@
 /* BatchNorm in pieces: a shard by itself has BATCH_NORM's bits, and sums over several shards are those of all numbers.
- */
+ * BatchNorm with a clamp has the bits of the two. */
 #include "support.h"
 
 #include <math.h>
@@ -54,14 +54,20 @@ static void shard_free(shard *s)
 #define IN(...)  ((const ls_operand[LS_MAX_IN]){__VA_ARGS__})
 #define OUT(...) ((const ls_operand[LS_MAX_OUT]){__VA_ARGS__})
 
-static void run(const ls_backend *backend, const shard *s, ls_op op, int fused, const ls_operand in[LS_MAX_IN],
-                const ls_operand out[LS_MAX_OUT])
+static void run_as(const ls_backend *backend, const shard *s, ls_attributes how, const ls_operand in[LS_MAX_IN],
+                   const ls_operand out[LS_MAX_OUT])
 {
-    const ls_attributes how = {.op = op, .eps = 1e-5f, .fused_relu = fused, .fused_add = fused};
+    how.eps = 1e-5f;
     ls_op_call call = {.attributes = &how, .samples = &s->batch.samples};
     memcpy(call.in, in, sizeof call.in);
     memcpy(call.out, out, sizeof call.out);
     test_run(backend, &call);
+}
+
+static void run(const ls_backend *backend, const shard *s, ls_op op, int fused, const ls_operand in[LS_MAX_IN],
+                const ls_operand out[LS_MAX_OUT])
+{
+    run_as(backend, s, (ls_attributes){.op = op, .fused_relu = fused, .fused_add = fused}, in, out);
 }
 
 static void same(const char *what, const ls_backend *backend, const ls_operand *a, const ls_operand *b, int count)
@@ -118,6 +124,92 @@ static void a_shard_alone_has_its_bits(void **state)
             check_alone(ls_backend_ref(), counts[i], fused);
             for (int k = 0; k < n; k++)
                 check_alone(backends[k], counts[i], fused);
+        }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* The edges of a clamp, of what a BatchNorm made of the first image of all groups: each is one of these numbers. */
+static void set_edges(ls_attributes *how, const ls_operand *z)
+{
+    enum { N = C * H * W };
+    float sorted[N];
+    for (int i = 0; i < N; i++)
+        sorted[i] = z->data[(size_t)i * LS_LANES];
+    qsort(sorted, N, sizeof *sorted, by_value);
+    how->low = sorted[N / 4];
+    how->high = sorted[3 * N / 4];
+}
+
+/* Whether dy passed where the header says so, at the edges too, and elsewhere not. */
+static void check_slopes(const ls_attributes *how, const ls_operand *z, const ls_operand *dy, const ls_operand *d)
+{
+    size_t passed = 0, stopped = 0, edges = 0;
+    for (size_t i = 0; i < test_numbers(z) * LS_LANES; i += LS_LANES) {
+        const float at = z->data[i];
+        const bool passes = how->low <= at && at <= how->high;
+        assert_true(d->data[i] == (passes ? dy->data[i] : 0));
+        *(passes ? &passed : &stopped) += 1;
+        edges += at == how->low || at == how->high;
+    }
+    assert_true(edges >= 2 && passed > stopped / 2 && stopped > passed / 2);
+}
+
+static void check_clamped(const ls_backend *backend, int count, bool infer)
+{
+    test_random random = {.state = (uint64_t)count};
+    const ls_operand gamma = test_vector(&random, C), beta = test_vector(&random, C), none = {0};
+    ls_operand running = test_vector(&random, (size_t)2 * C);
+    for (int c = 0; c < C; c++)
+        running.data[C + c] = 0.5f + fabsf(running.data[C + c]);
+    shard apart = shard_new(&random, count, 3), joined = shard_new(&random, count, 3);
+    const ls_op op = infer ? LS_OP_BATCH_NORM_INFER : LS_OP_BATCH_NORM;
+    ls_operand z = like(&apart.x, count), d = like(&apart.x, count);
+    run_as(backend, &apart, (ls_attributes){.op = op}, IN(apart.x, gamma, beta, none, infer ? running : none),
+           OUT(z, apart.saved, apart.statistics));
+    ls_attributes how = {.op = LS_OP_CLAMP};
+    set_edges(&how, &z);
+    run_as(backend, &apart, how, IN(z), OUT(apart.y));
+    how.op = LS_OP_CLAMP_BACKWARD;
+    run_as(backend, &apart, how, IN(apart.dy, z), OUT(d));
+    how.op = op;
+    how.fused_clamp = 1;
+    run_as(backend, &apart, how, IN(apart.x, gamma, beta, none, infer ? running : none),
+           OUT(joined.y, joined.saved, joined.statistics));
+    same("y", backend, &apart.y, &joined.y, count);
+    if (!infer) {
+        same("saved", backend, &apart.saved, &joined.saved, 0);
+        same("statistics", backend, &apart.statistics, &joined.statistics, 0);
+        run_as(backend, &apart, (ls_attributes){.op = LS_OP_BATCH_NORM_BACKWARD}, IN(d, apart.x, gamma, apart.saved),
+               OUT(apart.dx, apart.dgb));
+        how.op = LS_OP_BATCH_NORM_BACKWARD;
+        run_as(backend, &apart, how, IN(apart.dy, apart.x, gamma, apart.saved, none, beta), OUT(joined.dx, joined.dgb));
+        same("dx", backend, &apart.dx, &joined.dx, count);
+        same("dgb", backend, &apart.dgb, &joined.dgb, 0);
+        check_slopes(&how, &z, &apart.dy, &d);
+    }
+    shard_free(&apart);
+    shard_free(&joined);
+    const ls_operand all[] = {gamma, beta, running, z, d};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i].data);
+}
+
+static void a_clamp_that_is_joined_has_its_bits(void **state)
+{
+    (void)state;
+    const ls_backend *backends[8];
+    const int n = test_backends(backends);
+    static const int counts[] = {1, 16, 21, 48};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int infer = 0; infer < 2; infer++) {
+            check_clamped(ls_backend_ref(), counts[i], infer);
+            for (int k = 0; k < n; k++)
+                check_clamped(backends[k], counts[i], infer);
         }
 }
 
@@ -196,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shard_alone_has_its_bits),
+        cmocka_unit_test(a_clamp_that_is_joined_has_its_bits),
         cmocka_unit_test(sums_are_those_of_all_numbers),
         cmocka_unit_test(slopes_are_added),
     };

@@ -238,6 +238,7 @@ static void log_row(run_log *log, const ls_profile_row *row)
     log_integer(log, "groups", row->groups);
     log_bool(log, "fused_relu", row->fused_relu);
     log_bool(log, "fused_add", row->fused_add);
+    log_bool(log, "fused_clamp", row->fused_clamp);
     log_integer(log, "calls", row->calls);
     log_number(log, "seconds", row->seconds);
     log_number(log, "flops", row->flops);

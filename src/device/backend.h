@@ -16,6 +16,7 @@ typedef struct ls_backend {
     int reorders;                   /* 1: an image's numbers are not in C order, so that reshaping has to move them */
     int shifts;                     /* 1: a bias in front of a BatchNorm is the BatchNorm's shift */
     int accumulates;                /* 1: the gradient of a convolution's input may be added to another one */
+    int clamps;                     /* 1: a clamp behind a BatchNorm may be part of it */
     int launches;                   /* 1: the user's own operations are those for cards */
     /* Bytes of a number of the activation that an operation makes as output k, or reads as operand k. NULL: 4. */
     size_t (*made)(ls_op op, int k), (*read)(ls_op op, int k);

@@ -121,19 +121,20 @@ typedef enum ls_op {
     /* in: x, gamma[C], beta[C], residual where fused_add; out: y, saved[2C] (mean, then 1/sqrt(var + eps)),
      * statistics[2C] (mean, then unbiased variance). With N = n*h*w as float: mean = plane sum of x / N;
      * sq = plane sum of d*d with d = x - mean; var = sq / N; inv = 1 / sqrtf(var + eps); unbiased = sq / (N - 1).
-     * y = fma(x - mean, gamma * inv, beta); then y + residual; then relu(y), where fused.
+     * y = fma(x - mean, gamma * inv, beta); then y + residual; then relu(y), where fused; or without an addition
+     * clamp(y), where fused_clamp.
      * in[5], where there: shift[C], a constant that x lacks: the mean in `statistics` is then mean + shift, and nothing
      * else changes. It is how a backend that `shifts` leaves out the bias of a convolution in front. */
     LS_OP_BATCH_NORM,
     /* With running statistics. in: x, gamma, beta, residual where fused_add (else NULL), running[2C] (mean, variance);
      * out: y. inv = 1 / sqrtf(variance + eps), then as above; with a shift, in[5], the mean is mean - shift. */
     LS_OP_BATCH_NORM_INFER,
-    /* in: dy, x, gamma, saved, y where fused_relu, and then, where not fused_add, beta; out: dx, dgb[2C] (dgamma, then
-     * dbeta), and where fused_add dresidual. With beta y > 0 may be found from x instead, by the forward pass's
-     * arithmetic. d = fused_relu ? (y > 0 ? dy : 0) : dy; dresidual = d;
-     * dbeta = plane sum of d; s = plane sum of products d * (x - mean); dgamma = s * inv;
-     * k1 = dbeta / N; k2 = inv * (dgamma / N); scale = gamma * inv;
-     * dx = scale * fma(mean - x, k2, d - k1), and 0 in lanes without an image. */
+    /* in: dy, x, gamma, saved, y where fused_relu, and with it or fused_clamp, where not fused_add, beta; out: dx,
+     * dgb[2C] (dgamma, then dbeta), and where fused_add dresidual. With beta y > 0 may be found from x instead, by the
+     * forward pass's arithmetic, as it is where fused_clamp. d = fused_relu ? (y > 0 ? dy : 0) : dy; dresidual = d;
+     * where fused_clamp, d = low <= z <= high ? dy : 0 with z = fma(x - mean, gamma * inv, beta); dbeta = plane sum of
+     * d; s = plane sum of products d * (x - mean); dgamma = s * inv; k1 = dbeta / N; k2 = inv * (dgamma / N); scale =
+     * gamma * inv; dx = scale * fma(mean - x, k2, d - k1), and 0 in lanes without an image. */
     LS_OP_BATCH_NORM_BACKWARD,
 
     /* BATCH_NORM and its backward pass in pieces, for statistics over several shards: each leaves its sums, which
@@ -385,24 +386,26 @@ typedef struct ls_attributes {
     /* Convolutions, as in ls_conv: 0 is the height's, of dilation and groups 1; of padding_w -1 is none. ls_windows_of
      * says what they mean. */
     int kernel_w, stride_w, padding_w, dilation, dilation_w, groups;
-    int fused_relu, fused_add, weight_in_out; /* 0 or 1 */
-    int input;                                /* INPUT: below LS_MAX_INPUTS */
-    int axis;                                 /* CONCAT; EXPAND_WEIGHT: which one a vector meets */
-    int axes[3], shift[3];                    /* VIEW: a permutation of 0, 1, 2 */
-    int transposed[2];                        /* BATCH_MATMUL: of a and of b, 0 or 1 */
-    int causal;                               /* ATTENTION: 0 or 1 */
-    float eps;                                /* BatchNorm, SET_NORM, RMS_NORM */
+    int fused_relu, weight_in_out; /* 0 or 1 */
+    short fused_add, fused_clamp;
+    int input;             /* INPUT: below LS_MAX_INPUTS */
+    int axis;              /* CONCAT; EXPAND_WEIGHT: which one a vector meets */
+    int axes[3], shift[3]; /* VIEW: a permutation of 0, 1, 2 */
+    int transposed[2];     /* BATCH_MATMUL: of a and of b, 0 or 1 */
+    int causal;            /* ATTENTION: 0 or 1 */
+    float eps;             /* BatchNorm, SET_NORM, RMS_NORM */
     float factor;    /* SCALE, SUM, SQUARED_ERROR; POWER's exponent, LEAKY_RELU's slope, DROPOUT's rate, VIEW's border,
                         ATTENTION's scale */
     float rate;      /* ATTENTION: of what is dropped */
-    float low, high; /* CLAMP */
+    float low, high; /* CLAMP, and BatchNorm where fused_clamp */
     float smoothing; /* CROSS_ENTROPY: from 0 to 1 */
     uint64_t key;    /* DROPOUT, ATTENTION: hash of the layer's name */
     const struct ls_custom *custom; /* CUSTOM: lives as long as the session */
     uintptr_t parameters;           /* CUSTOM: bit k is set where operand k is a parameter */
 } ls_attributes;
 enum {
-    LS_ATTRIBUTES_BYTES = sizeof(ls_op) + 23 * sizeof(int) + 6 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
+    LS_ATTRIBUTES_BYTES =
+        sizeof(ls_op) + 22 * sizeof(int) + 2 * sizeof(short) + 6 * sizeof(float) + sizeof(uint64_t) + 2 * sizeof(void *)
 };
 
 /* The row of a table that a number stands for; -1: none. Floats are every whole number up to 2^24. */

@@ -228,7 +228,8 @@ static void derive_batch_norm(tape *t, ls_node node, ls_value *dy)
     backward->in[2] = gamma;
     backward->in[3] = node.out[1];
     backward->in[4] = node.attributes.fused_relu ? node.out[0] : NULL;
-    backward->in[5] = node.attributes.fused_relu && !node.attributes.fused_add ? beta : NULL;
+    backward->in[5] =
+        (node.attributes.fused_relu || node.attributes.fused_clamp) && !node.attributes.fused_add ? beta : NULL;
     backward->out[0] = dx;
     backward->out[1] = dgb;
     backward->out[2] = dresidual;

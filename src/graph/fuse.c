@@ -15,7 +15,8 @@ static ls_node *sole_producer(ls_graph *graph, const ls_value *value, ls_op op)
     if (i < 0 || ls_graph_uses(graph, value) != 1)
         return NULL;
     ls_node *node = &graph->nodes[i];
-    return node->attributes.op == op && node->out[0] == value && !node->attributes.fused_relu ? node : NULL;
+    const ls_attributes *a = &node->attributes;
+    return a->op == op && node->out[0] == value && !a->fused_relu && !a->fused_clamp ? node : NULL;
 }
 
 static bool fuse_bias(ls_graph *graph, int i)
@@ -76,6 +77,23 @@ static bool fuse_relu(ls_graph *graph, int i)
         return false;
     before->attributes.fused_relu = 1;
     before->out[0] = relu->out[0];
+    return true;
+}
+
+/* The backward pass finds where a clamp let pass from the BatchNorm's input: for that it must have the statistics,
+ * which are constants of a frozen one and come late where shards meet, and there must be nothing added. */
+static bool fuse_clamp(ls_graph *graph, int i)
+{
+    ls_node *clamp = &graph->nodes[i];
+    if (clamp->attributes.op != LS_OP_CLAMP || !graph->backend->clamps)
+        return false;
+    ls_node *norm = sole_producer(graph, clamp->in[0], norm_op(graph));
+    if (!norm || norm->attributes.fused_add || (graph->training && ls_statistics_meet(graph->session)))
+        return false;
+    norm->attributes.fused_clamp = 1;
+    norm->attributes.low = clamp->attributes.low;
+    norm->attributes.high = clamp->attributes.high;
+    norm->out[0] = clamp->out[0];
     return true;
 }
 
@@ -156,7 +174,7 @@ static void choose_winograd(ls_node *node)
 void ls_graph_fuse(ls_graph *graph)
 {
     for (int i = 0; i < graph->n_nodes; i++) {
-        if (fuse_bias(graph, i) || fuse_relu(graph, i))
+        if (fuse_bias(graph, i) || fuse_relu(graph, i) || fuse_clamp(graph, i))
             ls_graph_remove(graph, i--);
         else if (fuse_add(graph, i))
             i--;

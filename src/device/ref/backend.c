@@ -27,6 +27,7 @@ static const ls_backend reference = {
     .exact = 1,
     .group = LS_LANES,
     .place = LS_LANES,
+    .clamps = 1,
     .kernel =
         {
             [LS_OP_IMAGES] = ls_ref_each_place,

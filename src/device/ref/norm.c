@@ -1,4 +1,5 @@
 /* BatchNorm. */
+#include "device/function.h"
 #include "device/norm_sums.h"
 #include "device/ref/ref.h"
 
@@ -6,6 +7,8 @@
 typedef struct channel_sums {
     const float *x, *dy, *y; /* y is NULL unless a relu was fused */
     float mean;
+    const ls_attributes *clamp; /* NULL unless one was fused; z = fma(x - mean, scale, beta) */
+    float scale, beta;
 } channel_sums;
 
 static ls_ref_product number(const void *what, size_t at)
@@ -21,9 +24,12 @@ static ls_ref_product square(const void *what, size_t at)
     return (ls_ref_product){d, d};
 }
 
-/* The gradient behind the fused relu. */
+/* The gradient behind the fused relu or clamp. */
 static float slope(const channel_sums *of, size_t at)
 {
+    if (of->clamp)
+        return ls_function_backward(LS_OP_CLAMP_BACKWARD, of->dy[at], fmaf(of->x[at] - of->mean, of->scale, of->beta),
+                                    ls_function_how_of(of->clamp));
     return !of->y || of->y[at] > 0 ? of->dy[at] : 0;
 }
 
@@ -54,6 +60,7 @@ static void normalize(const ls_op_call *call, int channel, float mean, float inv
         for (size_t at = begin; at < end; at++) {
             float y = fmaf(x->data[at] - mean, gamma * inv, beta);
             y = how->fused_add ? y + call->in[3].data[at] : y;
+            y = how->fused_clamp ? ls_function(LS_OP_CLAMP, y, ls_function_how_of(how)) : y;
             call->out[0].data[at] = how->fused_relu ? ls_ref_relu_of(y) : y;
         }
     }
@@ -171,6 +178,11 @@ void ls_ref_batch_norm_backward(const ls_op_call *call)
     for (int channel = 0; channel < x->c; channel++) {
         channel_sums of = {.x = x->data, .dy = call->in[0].data, .mean = saved[channel]};
         of.y = call->attributes->fused_relu ? call->in[4].data : NULL;
+        if (call->attributes->fused_clamp) {
+            of.clamp = call->attributes;
+            of.scale = call->in[2].data[channel] * saved[x->c + channel];
+            of.beta = call->in[5].data[channel];
+        }
         float dgamma, dbeta;
         sum_slopes(call, &of, channel, saved, &dgamma, &dbeta);
         differentiate(call, &of, channel, saved, dgamma, dbeta, n,

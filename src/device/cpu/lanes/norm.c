@@ -29,14 +29,22 @@ static int goes_past_caches(const ls_op_call *call)
     return !over && lanes_many(&call->out[0], call->groups);
 }
 
-LS_INLINE void normalize_plane(const int add, const int relu, const float *x, const float *residual, float *y,
-                               ptrdiff_t numbers, vf mean, vf scale, vf beta, int many)
+/* What is behind a BatchNorm. */
+enum behind { NOTHING, RELU, CLAMP };
+
+LS_INLINE void normalize_plane(const int add, const int behind, const float *x, const float *residual, float *y,
+                               ptrdiff_t numbers, vf mean, vf scale, vf beta, const ls_attributes *how, int many)
 {
+    const vf low = vf_set(how->low), high = vf_set(how->high);
     for (ptrdiff_t i = 0; i < numbers; i += LS_VL) {
         vf a = vf_fma(vf_load(x + i) - mean, scale, beta);
         if (add)
             a += vf_load(residual + i);
-        vf_put(y + i, relu ? vf_relu(a) : a, many);
+        if (behind == RELU)
+            a = vf_relu(a);
+        if (behind == CLAMP)
+            a = vf_select(vm_greater(low, a), low, vf_select(vm_greater(a, high), high, a));
+        vf_put(y + i, a, many);
     }
 }
 
@@ -53,13 +61,15 @@ static void normalize(const ls_op_call *call, int channel, float mean, float inv
         const float *from = x->data + at, *residual = a->fused_add ? call->in[3].data + at : NULL;
         float *to = call->out[0].data + at;
         if (a->fused_add && a->fused_relu)
-            normalize_plane(1, 1, from, residual, to, numbers, m, scale, beta, many);
+            normalize_plane(1, RELU, from, residual, to, numbers, m, scale, beta, a, many);
         else if (a->fused_add)
-            normalize_plane(1, 0, from, residual, to, numbers, m, scale, beta, many);
+            normalize_plane(1, NOTHING, from, residual, to, numbers, m, scale, beta, a, many);
         else if (a->fused_relu)
-            normalize_plane(0, 1, from, residual, to, numbers, m, scale, beta, many);
+            normalize_plane(0, RELU, from, residual, to, numbers, m, scale, beta, a, many);
+        else if (a->fused_clamp)
+            normalize_plane(0, CLAMP, from, residual, to, numbers, m, scale, beta, a, many);
         else
-            normalize_plane(0, 0, from, residual, to, numbers, m, scale, beta, many);
+            normalize_plane(0, NOTHING, from, residual, to, numbers, m, scale, beta, a, many);
     }
 }
 
@@ -153,9 +163,10 @@ typedef struct slope {
     ptrdiff_t numbers;
     int lanes, many;
     float mean, scale, k1, k2;
+    norm_clamp clamp;
 } slope;
 
-LS_INLINE void differentiate_plane(const int relu, const int add, const slope *s)
+LS_INLINE void differentiate_plane(const int behind, const int add, const slope *s)
 {
     const vf mean = vf_set(s->mean), scale = vf_set(s->scale), k1 = vf_set(s->k1), k2 = vf_set(s->k2);
     for (ptrdiff_t i = 0; i < s->numbers; i += LS_LANES)
@@ -163,8 +174,10 @@ LS_INLINE void differentiate_plane(const int relu, const int add, const slope *s
     for (int v = 0; v < LS_NV; v++) {
         const ptrdiff_t at = i + v * LS_VL;
         vf d = vf_load(s->dy + at);
-        if (relu)
+        if (behind == RELU)
             d = vf_keep(vm_greater(vf_load(s->y + at), vf_zero()), d);
+        if (behind == CLAMP)
+            d = clamped_slope(d, vf_load(s->x + at), mean, &s->clamp);
         const vf dx = scale * vf_fma(mean - vf_load(s->x + at), k2, d - k1);
         if (add)
             vf_put(s->residual + at, d, s->many);
@@ -188,13 +201,15 @@ static void differentiate(const ls_op_call *call, int channel, slope s, float *r
         s.residual = residual ? residual + at : NULL;
         s.lanes = lanes_of_group(call->samples->count, group);
         if (a->fused_relu && residual)
-            differentiate_plane(1, 1, &s);
+            differentiate_plane(RELU, 1, &s);
         else if (a->fused_relu)
-            differentiate_plane(1, 0, &s);
+            differentiate_plane(RELU, 0, &s);
+        else if (a->fused_clamp)
+            differentiate_plane(CLAMP, 0, &s);
         else if (residual)
-            differentiate_plane(0, 1, &s);
+            differentiate_plane(NOTHING, 1, &s);
         else
-            differentiate_plane(0, 0, &s);
+            differentiate_plane(NOTHING, 0, &s);
     }
 }
 
@@ -207,11 +222,13 @@ static slope slope_of(const ls_op_call *call, int channel, const float *saved, f
 }
 
 /* dgamma, then dbeta, of one channel. */
-static void sum_slopes(const plane *p, int channel, const float *saved, float dgb[2])
+static void sum_slopes(const ls_attributes *how, const plane *p, int channel, const float *saved, float dgb[2])
 {
     float sum[2];
-    if (p->y)
+    if (how->fused_relu)
         plane_sum(PLANE_GRADIENT_RELU, p, channel, saved[channel], sum);
+    else if (how->fused_clamp)
+        plane_sum(PLANE_GRADIENT_CLAMP, p, channel, saved[channel], sum);
     else
         plane_sum(PLANE_GRADIENT, p, channel, saved[channel], sum);
     dgb[0] = sum[1] * saved[p->channels + channel];
@@ -222,15 +239,23 @@ static void batch_norm_backward(const ls_op_call *call)
 {
     const ls_operand *x = &call->in[1];
     const float *saved = call->in[3].data, n = images_and_places(call, x);
-    float *residual = call->attributes->fused_add ? call->out[2].data : NULL;
+    const ls_attributes *how = call->attributes;
+    float *residual = how->fused_add ? call->out[2].data : NULL;
     plane p = plane_of(call, x);
     p.dy = call->in[0].data;
-    p.y = call->attributes->fused_relu ? call->in[4].data : NULL;
+    p.y = how->fused_relu ? call->in[4].data : NULL;
     const range mine = range_of(call, x->c);
     for (int c = mine.from; c < mine.to; c++) {
         float dgb[2];
-        sum_slopes(&p, c, saved, dgb);
-        differentiate(call, c, slope_of(call, c, saved, dgb[0], dgb[1], n), residual);
+        if (how->fused_clamp)
+            p.clamp = (norm_clamp){.scale = call->in[2].data[c] * saved[x->c + c],
+                                   .beta = call->in[5].data[c],
+                                   .low = how->low,
+                                   .high = how->high};
+        sum_slopes(how, &p, c, saved, dgb);
+        slope s = slope_of(call, c, saved, dgb[0], dgb[1], n);
+        s.clamp = p.clamp;
+        differentiate(call, c, s, residual);
         call->out[1].data[c] = dgb[0];
         call->out[1].data[x->c + c] = dgb[1];
     }
@@ -249,7 +274,7 @@ static void norm_slopes(const ls_op_call *call)
     begin_sums(call, x, sums);
     for (int c = mine.from; c < mine.to; c++) {
         float dgb[2];
-        sum_slopes(&p, c, saved, dgb);
+        sum_slopes(call->attributes, &p, c, saved, dgb);
         both[c] = sums[LS_NORM_FIRST + c] = dgb[0];
         both[x->c + c] = sums[LS_NORM_FIRST + x->c + c] = dgb[1];
     }

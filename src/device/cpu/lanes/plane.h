@@ -8,13 +8,27 @@ enum plane_kind {
     PLANE_SQUARES,       /* of (x - mean)^2 */
     PLANE_GRADIENT,      /* first: of d, second: of d * (x - mean); d is dy */
     PLANE_GRADIENT_RELU, /* the same, d being dy where y > 0 and else 0 */
+    PLANE_GRADIENT_CLAMP /* the same, by the clamp */
 };
+
+/* A clamp behind a BatchNorm: of z = fma(x - mean, scale, beta) of one channel. */
+typedef struct norm_clamp {
+    float scale, beta, low, high;
+} norm_clamp;
 
 typedef struct plane {
     const float *x, *dy, *y; /* channel 0 of group 0 of maps of one shape */
     int channels, rows, columns;
     int groups, images;
+    norm_clamp clamp;
 } plane;
+
+/* clamp_backward of dy. */
+LS_INLINE vf clamped_slope(vf dy, vf x, vf mean, const norm_clamp *clamp)
+{
+    const vf z = vf_fma(x - mean, vf_set(clamp->scale), vf_set(clamp->beta));
+    return vf_keep(vm_less_equal(vf_set(clamp->low), z) & vm_less_equal(z, vf_set(clamp->high)), dy);
+}
 
 typedef struct plane_total {
     vf first[LS_NV], second[LS_NV];
@@ -50,6 +64,8 @@ LS_INLINE void plane_rows(const int kind, const int rows, const plane *p, ptrdif
                 vf d = vf_load(p->dy + place);
                 if (kind == PLANE_GRADIENT_RELU)
                     d = vf_keep(vm_greater(vf_load(p->y + place), vf_zero()), d);
+                if (kind == PLANE_GRADIENT_CLAMP)
+                    d = clamped_slope(d, vf_load(p->x + place), mean, &p->clamp);
                 first[i][v] += d;
                 second[i][v] = vf_fma(d, vf_load(p->x + place) - mean, second[i][v]);
             }
