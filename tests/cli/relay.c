@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FRAME = 2048, FRAMES = 8192 };
+enum { FRAME = 2048, FRAMES = 8192, NEVER = 1000000 };
 
 /* Frames on their way to one end, in order; what comes while it is full is lost, as on other links. */
 typedef struct queue {
@@ -97,19 +97,19 @@ static void take(int device, queue *q, double delay, int of_1000)
     }
 }
 
-/* Returns the milliseconds until the next frame is due, -1 where there is none. */
-static int give(int device, queue *q)
+/* Returns the milliseconds until the next frame is due, NEVER where there is none. */
+static double give(int device, queue *q)
 {
     while (q->first != q->end) {
         const struct frame *f = &q->frames[q->first % FRAMES];
         double wait = f->due - now();
         if (wait > 0)
-            return (int)wait + 1;
+            return wait;
         if (write(device, f->data, f->bytes) < 0 && errno == EAGAIN)
             return 1;
         q->first++;
     }
-    return -1;
+    return NEVER;
 }
 
 int main(int argc, char **argv)
@@ -127,8 +127,9 @@ int main(int argc, char **argv)
     puts("the devices are there");
     fflush(stdout);
     while (!ending) {
-        int first = give(ends[1].fd, &queues[0]), second = give(ends[0].fd, &queues[1]);
-        poll(ends, 2, first < 0 ? second : second < 0 || first < second ? first : second);
+        const double first = give(ends[1].fd, &queues[0]), second = give(ends[0].fd, &queues[1]);
+        const long long wait = (long long)(1e6 * (first < second ? first : second));
+        ppoll(ends, 2, &(struct timespec){(time_t)(wait / 1000000000), (long)(wait % 1000000000)}, NULL);
         for (int i = 0; i < 2; i++)
             take(ends[i].fd, &queues[i], delay, of_1000);
     }
