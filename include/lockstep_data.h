@@ -105,7 +105,7 @@ bool ls_data_reads(const ls_data *data, const char *path);
 /* What the images that are used hold. The first of these three calls counts, in one pass over them. */
 typedef struct ls_data_counts {
     double least, most;      /* of the numbers that the network gets: of bytes value/255 */
-    int64_t plain;           /* images of one number all over, in each channel */
+    int64_t plain;           /* images of one number all over, in each channel; none of features */
     int64_t first_plain;     /* the first of them, in file order from 0 */
     int64_t fewest, largest; /* images of a class */
     int empty;               /* classes without an image */

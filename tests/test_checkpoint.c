@@ -225,6 +225,9 @@ static void other_settings(void **state)
                  {{.momentum = 0.9, .outputs = 5},
                   {NULL},
                   "parameter 0.weight has shape (4, 1, 3, 3), the network needs (5, 1, 3, 3)"},
+                 {{.momentum = 0.9, .outputs = 5, .lr = 0.2}, /* to allow it would not help */
+                  {NULL},
+                  "of a run with other settings: lr was 0.1 and is 0.2 now"},
                  {{.lr = 0.2},
                   {"lr", "momentum"},
                   "of a run with other settings: lr was 0.1 and is 0.2 now, momentum was 0.9 and is 0 now"}};

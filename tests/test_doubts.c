@@ -43,6 +43,10 @@ static void data_are_counted(void **state)
     ls_data *other = small_data(s, 6, 4, pixels, uneven, 5, 5);
     assert_string_equal(ls_data_summary(other), "5 images 1x1x4, values 0 to 1, 5 classes, 0 to 3 each");
     doubted(NULL, other, "1 of 5 test images is of one value all over, the first is image 2: were they saved right?\n");
+    static const float features[] = {1, 1, 1, 2, 5, 2}; /* whose rows may be even */
+    ls_data *table = ls_data_from_floats(s, features, LS_SHAPE(2, 3), NULL);
+    assert_int_equal(ls_data_count(table, &counts), LS_OK);
+    assert_true(counts.least == 1 && counts.most == 5 && counts.plain == 0);
     assert_int_equal(ls_data_count(NULL, &counts), LS_BAD_ARGUMENT);
     assert_int_equal(ls_data_count(data, NULL), LS_BAD_ARGUMENT);
     assert_int_equal(ls_data_doubts(data, NULL, NULL, NULL), LS_BAD_ARGUMENT);

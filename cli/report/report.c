@@ -110,7 +110,8 @@ static void put_head(FILE *file, const story *s)
     page_origin(file, r);
     fputs("<div class=\"cards\">\n", file);
     put_card(file, "test accuracy", "%.4f", (double)s->judge->correct / (double)s->judge->rows);
-    put_card(file, "train loss, last epoch", "%.4f", r->n_epochs ? r->epochs[r->n_epochs - 1].train_loss : NAN);
+    const double loss = r->n_epochs ? r->epochs[r->n_epochs - 1].train_loss : NAN;
+    put_card(file, "train loss, last epoch", loss < 1e5 ? "%.4f" : "%.4g", loss); /* a card is narrow */
     put_card(file, "seconds an epoch", "%.2f", record_seconds(r));
     put_card(file, "images a second", NULL, record_speed(r));
     fputs("</div>\n<p class=\"note\">fingerprint of the weights <code id=\"fingerprint\">", file);

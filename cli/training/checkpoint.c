@@ -130,16 +130,12 @@ static int say_not_opened(const training *t)
     return names ? STATUS_USAGE : status;
 }
 
-/* The options that would allow what differs, with commas. "" where the model is another, whose weights do not fit. */
+/* The options that would allow what differs, with commas; "" where none would. */
 static void write_differing(const char *const *differing, char *names, size_t size)
 {
     *names = '\0';
     for (; *differing; differing++) {
         size_t length = strlen(names);
-        if (strcmp(*differing, "model") == 0) {
-            *names = '\0';
-            return;
-        }
         snprintf(names + length, size - length, "%s%s", length ? "," : "", option_of_setting(*differing));
     }
 }

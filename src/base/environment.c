@@ -18,3 +18,8 @@ void ls_environment_leave(const ls_environment *callers)
         freelocale(callers->ours);
     }
 }
+
+void ls_environment_renew(void)
+{
+    fesetenv(FE_DFL_ENV);
+}

@@ -14,6 +14,8 @@ typedef struct ls_environment {
  * denormals and traps nothing, and the C locale for numbers and messages. Returns what it had. */
 ls_environment ls_environment_enter(void);
 void ls_environment_leave(const ls_environment *callers);
+/* After a function of the user's, which may have changed what its thread computes by. */
+void ls_environment_renew(void);
 
 /* For the rest of the block the thread has the library's environment, and the caller's again however the block is left.
  * It is the first line of every public function that does more than show a field (tools/arrows.sh looks), and of every

@@ -500,6 +500,23 @@ typedef struct point {
     int64_t notes; /* bytes */
 } point;
 
+/* Whether allowing what differs would help: the weights may be another network's. The context keeps its refusal. */
+static bool weights_fit(ls_checkpoints *c, int64_t number, const char *path)
+{
+    static const ls_load_options whole = {.partial = false};
+    const ls_status refused = c->context.status;
+    char why[sizeof c->context.message];
+    memcpy(why, c->context.message, sizeof why);
+    ls_context_clear(&c->context);
+    ls_safetensors *file = ls_folder_open(&c->context, c->directory, number);
+    const bool fit =
+        file && ls_loading_check(c->trainer->network, file, &c->context, path, &whole, NULL, is_besides) == LS_OK;
+    ls_safetensors_close(file);
+    memcpy(c->context.message, why, sizeof why);
+    c->context.status = refused;
+    return fit;
+}
+
 /* All that can be refused comes before anything is changed. */
 static ls_status restore(ls_checkpoints *c, const ls_manifest *m, const ls_safetensors *file, const char *path,
                          point *to)
@@ -547,6 +564,8 @@ static ls_status try_one(ls_checkpoints *c, int64_t number, const char **differ,
         return status;
     char *path = ls_folder_path(&c->context, c->directory, number, "json");
     status = path ? ls_settings_compare(&c->settings, m.settings, &c->context, path, differ) : LS_OUT_OF_MEMORY;
+    if (status == LS_CHANGED && differ && !weights_fit(c, number, path))
+        differ[0] = NULL;
     if (status == LS_OK)
         status = ls_notes_copy(&c->context, &notes, m.notes);
     ls_safetensors *file = status == LS_OK ? ls_folder_open(&c->context, c->directory, number) : NULL;

@@ -34,7 +34,7 @@ static void count_values(const ls_data *data, ls_data_counts *counts)
     const size_t plane = (size_t)of->height * (size_t)of->width, planes = (size_t)of->channels;
     range all = {0};
     for (size_t row = 0; row < (size_t)data->rows; row++) {
-        bool plain = true;
+        bool plain = plane > 1; /* of features each is a plane */
         for (size_t k = row * planes; k < (row + 1) * planes; k++) {
             range r = of->floats ? range_of_floats((const float *)of->values + k * plane, plane)
                                  : range_of_bytes((const uint8_t *)of->values + k * plane, plane);

@@ -110,6 +110,7 @@ static void forward(const checking *c, const float *const in[], float *out)
 {
     memset(out, 0, c->n_out * sizeof *out);
     c->op->forward(&c->call, in, out);
+    ls_environment_renew();
 }
 
 static void backward(const checking *c, const float *const in[], float *const din[])
@@ -117,6 +118,7 @@ static void backward(const checking *c, const float *const in[], float *const di
     for (int k = 0; k < c->op->inputs; k++)
         memset(din[k], 0, c->n[k] * sizeof *din[k]);
     c->op->backward(&c->call, in, c->out, c->dout, din);
+    ls_environment_renew();
 }
 
 static double dot(const float *a, const float *b, size_t n)

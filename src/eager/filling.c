@@ -1,4 +1,5 @@
 #include "eager/filling.h"
+#include "base/environment.h"
 
 #include <string.h>
 
@@ -66,7 +67,9 @@ static ls_status ask(ls_session *session, const ls_data *data, const ls_batch_ro
     }
     f.X = f.inputs[0];
     f.targets = labels ? NULL : parts[inputs].values;
-    if (of->filling->source.fill(&f, of->filling->source.user))
+    const bool filled = of->filling->source.fill(&f, of->filling->source.user);
+    ls_environment_renew();
+    if (filled)
         return take(session, data, &f, parts, labels ? inputs : inputs + 1, parts[inputs].values);
     f.message[sizeof f.message - 1] = '\0';
     return ls_raise(&session->context, LS_IO, "%s: batch %d of epoch %lld: %s", of->filling->name, f.batch,

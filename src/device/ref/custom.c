@@ -2,6 +2,7 @@
 #include <lockstep.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "device/ref/ref.h"
 
 enum { OUT = 3, OUT_SLOPE = 4 }; /* operands of CUSTOM_BACKWARD behind the inputs */
@@ -84,6 +85,7 @@ void ls_ref_custom(const ls_op_call *call)
     ls_custom_call told = begin(call, &call->out[0], in, &scratch);
     float *out = take(call, &call->out[0], &scratch);
     call->attributes->custom->forward(&told, in, out);
+    ls_environment_renew();
     pack(call, out, &call->out[0]);
 }
 
@@ -103,6 +105,7 @@ void ls_ref_custom_backward(const ls_op_call *call)
         }
     }
     op->backward(&told, in, out, dout, din);
+    ls_environment_renew();
     for (int k = 0; k < op->inputs; k++)
         if (din[k] && !is_parameter(call, k))
             pack(call, din[k], &call->out[k]);
