@@ -136,6 +136,7 @@ static const ls_custom roomy_thirds = {
 /* Every layer there is, and own operations where ONNX need not know them. */
 static ls_tensor *layers(ls_module *self, ls_tensor *x)
 {
+    fesetround(FE_UPWARD); /* as third leaves it */
     x = ls_relu(ls_module_call(self, "norm", ls_module_call(self, "conv", x)));
     ls_tensor *wide = ls_module_call(self, "second", x);
     x = ls_add(ls_multiply(wide, ls_sigmoid(x)), ls_scale(x, 0.1));
@@ -146,6 +147,14 @@ static ls_tensor *layers(ls_module *self, ls_tensor *x)
         return x;
     ls_tensor *w = ls_module_parameter(self, "w", LS_SHAPE(1));
     return ls_add(x, ls_custom_op(&roomy_thirds, (ls_tensor *[]){x, w}));
+}
+
+/* A metric, which leaves its thread so too. */
+static ls_tensor *surprises(ls_tensor *outputs, ls_tensor *y, void *user)
+{
+    (void)user;
+    fesetround(FE_UPWARD);
+    return ls_cross_entropy(outputs, y);
 }
 
 static ls_module *network(ls_session *s, bool custom)
@@ -225,6 +234,9 @@ static void train(run *r, const way *w, int from, int to)
     ls_module_evaluate(net, data, &metrics);
     note(r, metrics.loss);
     note(r, ls_module_accuracy(net, data));
+    double surprise = 0;
+    ls_module_measure(net, data, surprises, NULL, &surprise, 1);
+    note(r, surprise);
     char digits[65] = "", name[64];
     ls_module_fingerprint(net, digits);
     tell(r, digits);

@@ -49,7 +49,9 @@ static ls_tensor *outcome(ls_module *net, const ls_data *data, ls_loss_fn *fn, v
     if (ls_data_tensors(net->session, data, &(ls_batch_rows){.n = data->rows}, &all) != LS_OK)
         return NULL;
     ls_tensor *outputs = ls_call_network(net, all.inputs, all.n_inputs, false, function);
-    return outputs ? fn(outputs, all.y, user) : NULL;
+    ls_tensor *root = outputs ? fn(outputs, all.y, user) : NULL;
+    ls_environment_renew();
+    return root;
 }
 
 /* The trace of it, ready to be run over all images. */

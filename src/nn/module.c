@@ -299,6 +299,7 @@ static ls_tensor *run_forward(ls_recording *recording, ls_module *module, ls_ten
     if (module->recompute && !around)
         recording->block = ++recording->blocks;
     ls_tensor *y = module->forward(module, x);
+    ls_environment_renew();
     recording->block = around;
     return y;
 }
