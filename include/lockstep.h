@@ -6,8 +6,8 @@
  *
  * Errors.    The first failure sticks to the session. Later calls on that session do nothing and return an inert
  *            object, NULL or the sticky status, so a program may check once, at the end; numbers that they were to
- *            write are NaN, counts 0. The message names the function, the argument and the shapes. Nothing here
- *            prints, exits, aborts or catches a signal.
+ *            write or return are NaN, counts 0. The message names the function, the argument and the shapes. Nothing
+ *            here prints, exits, aborts or catches a signal.
  * Ownership. Tensors, data, networks' values and trainers live until the innermost scope that was open when they were
  *            made is left (ls_enter, ls_leave; a batch of ls_data_next is a scope for tensors); the session itself is
  *            the outermost. Modules live until ls_close. Strings returned live as long as their object.

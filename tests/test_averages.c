@@ -299,6 +299,28 @@ static void what_one_rank_is_refused_all_are(void **state)
 
 /* ---- In place of the values ---- */
 
+/* The values before the last update are there again when the averages have gone. */
+static void one_step_back_is_still_there(void **state)
+{
+    (void)state;
+    begun b = begin(&ways[1]);
+    float then[ALL], now[ALL];
+    step(&b, &ways[1]);
+    step(&b, &ways[1]);
+    take(b.net, then);
+    step(&b, &ways[1]);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ls_trainer_use_average(b.trainer, true), LS_OK);
+        assert_int_equal(ls_trainer_use_average(b.trainer, false), LS_OK);
+    }
+    int64_t at;
+    assert_int_equal(ls_trainer_step_back(b.trainer, &at), LS_OK);
+    assert_int_equal(at, 2);
+    take(b.net, now);
+    assert_memory_equal(now, then, sizeof then);
+    end(&b);
+}
+
 static void before_the_first_update_they_are_the_values(void **state)
 {
     (void)state;
@@ -698,6 +720,7 @@ int main(void)
         cmocka_unit_test(bits_do_not_depend_on_devices),
         cmocka_unit_test(bits_do_not_depend_on_ranks),
         cmocka_unit_test(what_one_rank_is_refused_all_are),
+        cmocka_unit_test(one_step_back_is_still_there),
         cmocka_unit_test(before_the_first_update_they_are_the_values),
         cmocka_unit_test_setup_teardown(all_uses_are_of_the_averages, test_folder_make, test_folder_remove),
         cmocka_unit_test(a_trainer_that_ends_gives_the_values_back),

@@ -457,7 +457,7 @@ static void predictions_and_accuracy(void **state)
     assert_caught(t.s, LS_BAD_SHAPE, "ls_module_predict: the network has 10 classes, the caller's rows 3");
     ls_module_predict(t.net, t.data, NULL, CLASSES);
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_module_predict: an argument is NULL");
-    assert_true(ls_module_accuracy(t.net, NULL) == 0);
+    assert_true(isnan(ls_module_accuracy(t.net, NULL)));
     assert_caught(t.s, LS_BAD_ARGUMENT, "ls_module_accuracy: an argument is NULL");
     ls_module *bare = ls_lenet(t.s);
     ls_module_accuracy(bare, t.data);

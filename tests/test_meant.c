@@ -271,7 +271,10 @@ static void a_failure_leaves_no_numbers(void **state)
     assert_int_equal(ls_module_evaluate(l.net, l.data, &metrics), LS_BAD_ARGUMENT);
     assert_true(isnan(metrics.loss) && metrics.correct == 0 && metrics.rows == 0);
     assert_caught(l.s, LS_BAD_ARGUMENT, "ls_module_evaluate: the data have neither labels nor targets");
+    ls_tensor *two = ls_full(l.s, 2, LS_SHAPE(1));
+    assert_true(ls_item(two) == 2);
     ls_fail(l.s, LS_IO, "the caller's");
+    assert_true(isnan(ls_item(two)) && isnan(ls_item(NULL)) && isnan(ls_module_accuracy(l.net, l.data)));
     metrics = (ls_metrics){1, 2, 3};
     ls_module_evaluate_with(l.net, l.data, mse, NULL, &metrics);
     assert_true(isnan(metrics.loss) && metrics.correct == 0 && metrics.rows == 0);

@@ -24,10 +24,13 @@ int ending_signal(training *t)
  * they are is better than not at all. */
 static void go_back(training *t, char about[64])
 {
-    int64_t step = t->finished;
-    if (ls_trainer_step_back(t->trainer, &step) != LS_OK && ls_catch(t->run.session, LS_STALE))
+    int64_t step;
+    if (ls_trainer_step_back(t->trainer, &step) != LS_OK) {
+        ls_catch(t->run.session, LS_STALE);
         snprintf(about, 64, ", with which the network overflows,");
-    else if (step < t->finished)
+        return;
+    }
+    if (step < t->finished)
         snprintf(about, 64, ", whose loss was %.4g,", t->last_loss);
     t->finished = step;
 }

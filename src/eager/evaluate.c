@@ -195,6 +195,6 @@ double ls_module_accuracy(ls_module *net, const ls_data *data)
     ls_metrics metrics = {0};
     if (evaluate(net, data, with_labels, (void *)"ls_module_accuracy", &metrics, "ls_module_accuracy") != LS_OK ||
         !metrics.rows)
-        return 0;
+        return NAN;
     return (double)metrics.correct / (double)metrics.rows;
 }

@@ -240,10 +240,10 @@ double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_de
     LS_OWN_ENVIRONMENT;
     ls_session *session = ls_session_of(data);
     if (!session || ls_failed(session))
-        return 0;
+        return NAN;
     if (!fn || !replica || devices.n < 1 || devices.n > LS_MAX_DEVICES) {
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_accuracy_fn: needs a function and a replica for each device");
-        return 0;
+        return NAN;
     }
     int64_t right = 0, rows = 0, epoch = data->epoch, position = data->position;
     const ls_augment augment = data->augment;
@@ -259,5 +259,5 @@ double ls_accuracy_fn(ls_net_fn *fn, void *const replica[], ls_data *data, ls_de
     data->position = position;
     data->augment = augment;
     data->drop_last = drop_last;
-    return rows && !ls_failed(session) ? (double)right / (double)rows : 0;
+    return rows && !ls_failed(session) ? (double)right / (double)rows : NAN;
 }

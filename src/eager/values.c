@@ -1,5 +1,6 @@
 /* Tensors with numbers: made, copied between devices, cut, added, read. */
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -437,13 +438,13 @@ float *ls_numbers(ls_tensor *tensor)
 double ls_item(ls_tensor *tensor)
 {
     LS_OWN_ENVIRONMENT;
-    float value = 0;
+    float value;
     ls_session *session = ls_value_session(tensor, "ls_item");
     if (!session)
-        return 0;
+        return NAN;
     if (ls_shape_numbers(&tensor->shape) != 1)
         ls_bad_shape(tensor, "ls_item", "x must have one number");
-    return ls_read(tensor, &value, 1) == LS_OK ? value : 0;
+    return ls_read(tensor, &value, 1) == LS_OK ? value : (float)NAN;
 }
 
 const char *ls_str(ls_tensor *tensor)

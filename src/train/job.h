@@ -227,6 +227,7 @@ struct ls_trainer {
     float *seen_moments, *seen_gradient; /* copies on the host of what was asked for, where that is another memory */
     float *average_state;                /* of the statistics, on the host; NULL without ema_buffers */
     float *remembered;                   /* weights and statistics, on the host; NULL: none */
+    float *before_update;                /* likewise, while averages lie where they were; NULL: none */
     int n_pool, pool_capacity;
     ls_shard_rooms rooms;
     ls_groups groups;

@@ -61,6 +61,7 @@ static void free_trainer(void *object)
     ls_release(context, trainer->squares);
     ls_release(context, trainer->average_state);
     ls_release(context, trainer->remembered);
+    ls_release(context, trainer->before_update);
     ls_release(context, trainer->seen_moments);
     ls_release(context, trainer->seen_gradient);
     pthread_mutex_destroy(&trainer->lock);
@@ -152,7 +153,7 @@ double ls_trainer_lr(const ls_trainer *trainer)
 {
     LS_OWN_ENVIRONMENT;
     if (!trainer || ls_context_is_parents(&trainer->session->context))
-        return 0;
+        return NAN;
     int64_t step = trainer->network->updates;
     if (atomic_load(&trainer->upset)) { /* the next step goes back; see go_back */
         ls_engine_wait(trainer->network->engine);

@@ -261,6 +261,14 @@ one_line "train: step 2: .*; the last checkpoint, of step 1, is in $work/overflo
 runs 1 train --lr 1e29 --limit 64 --limit-test 10 --epochs 1 --quiet --save "$work/huge.safetensors"
 one_line "evaluation: .*not finite.*; the weights of step 0, whose loss was 2\.3.*, are in $work/huge.safetensors\$"
 runs 0 eval --weights "$work/huge.safetensors" --limit-test 10
+# Beside averages too, in the evaluation by them and in the step behind one.
+runs 1 train --lr 1e29 --limit 64 --limit-test 10 --epochs 1 --ema 0.5 --quiet --save "$work/averaged.safetensors"
+one_line "evaluation: .*not finite.*; the weights of step 0 \(not averaged\), whose loss was 2\.[23].*, are in $work/averaged.safetensors\$"
+runs 0 eval --weights "$work/averaged.safetensors" --limit-test 10
+runs 1 train --lr 0.1 --schedule exponential --period 3 --gamma 1e29 --limit 96 --batch 32 --limit-test 10 --epochs 2 --ema 0.5 --quiet --devices cpu:0 \
+    --save "$work/averaged.safetensors"
+one_line "train: step 5: .*not finite.*; the weights of step 3 \(not averaged\), whose loss was 2\.[23].*, are in $work/averaged.safetensors\$"
+runs 0 eval --weights "$work/averaged.safetensors" --limit-test 10
 python3 - "$work/w.safetensors" "$work/huge.safetensors" <<'PY'
 import struct, sys
 whole = bytearray(open(sys.argv[1], "rb").read())
