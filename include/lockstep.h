@@ -210,7 +210,7 @@ const char *ls_str(ls_tensor *tensor);
 ls_tensor *ls_to(ls_tensor *tensor, ls_device device);    /* itself where it lies there, else a copy */
 ls_tensor *ls_clone(ls_tensor *tensor, ls_device device); /* always a copy */
 uint64_t ls_bytes_moved(ls_session *session);    /* between host and devices by ls_to, ls_assign and the like */
-ls_tensor *ls_row(ls_tensor *tensor, int64_t i); /* row i, sharing its numbers */
+ls_tensor *ls_row(ls_tensor *tensor, int64_t i); /* row i, without the first dimension; shares its numbers */
 /* Cuts rows into one part for each device, in order, sizes differing by at most one, the larger ones first. */
 ls_status ls_scatter(ls_tensor *tensor, ls_devices devices, ls_tensor *parts[]);
 ls_tensor *ls_gather(ls_tensor *const parts[], int n, ls_device device); /* the parts' rows, one after another */
