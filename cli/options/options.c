@@ -41,6 +41,28 @@ static void print_options(int command)
     }
 }
 
+/* Whether an option's value, a word of its own, is another option: the value was forgotten. */
+static bool is_option(const struct option *options, const char *word)
+{
+    if (strncmp(word, "--", 2) != 0)
+        return false;
+    const size_t length = strcspn(word + 2, "=");
+    for (; options->name; options++)
+        if (strlen(options->name) == length && strncmp(options->name, word + 2, length) == 0)
+            return true;
+    return false;
+}
+
+static int read_one(const row *r, const struct option *options, const char *last, settings *chosen)
+{
+    if (!optarg || optarg != last || !is_option(options, optarg))
+        return read_value(r, optarg, chosen);
+    char shown[64];
+    snprintf(shown, sizeof shown, "--%s", r->name);
+    return wrong_usage(shown, "needs a value, and %s is an option; write %s=%s if that is the value", optarg, shown,
+                       optarg);
+}
+
 int read_options(int command, int argc, char **argv, settings *chosen, int *first, int *status)
 {
     struct option long_options[MOST_ROWS + 1];
@@ -68,7 +90,7 @@ int read_options(int command, int argc, char **argv, settings *chosen, int *firs
             *status = finish_output();
             return -1;
         } else
-            *status = read_value(table_row(got - 256), optarg, chosen);
+            *status = read_one(table_row(got - 256), long_options, argv[optind - 1], chosen);
         if (*status)
             return -1;
     }

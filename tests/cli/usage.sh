@@ -22,6 +22,8 @@ usage "'': no such command" ''
 usage '--frobnicate: ' train --frobnicate
 usage '-x: ' train -x
 usage '--batch: needs a value' train --batch
+usage '--save: needs a value, and --log is an option; write --save=--log if that is the value' train --save --log x
+usage '--strip-prefix: needs a value, and --devices=cpu:0 is an option; ' eval --weights x --strip-prefix --devices=cpu:0
 usage '--quiet=1: takes no value' train --quiet=1
 usage 'train: .*extra' train extra
 
