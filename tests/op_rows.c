@@ -295,6 +295,9 @@ const row op_table[] = {
     {EXPANDS, 1, 17, 5, 7, 0, 6, 0, 0, 0},
     {EXPANDS, 37, 17, 3, 7, 0, 7, 0, 0, 0},
     {EXPANDS, 33, 9, 1, 1, 0, 6, 0, 0, 0},
+    {CONVS, 401, 270, 1, 1, 5, 1, 1, 0, 0}, /* many groups, and more channels than have their sums alive */
+    {CONVS, 401, 5, 1, 1, 271, 1, 1, 0, 0},
+    {CONVS, 401, 7, 1, 1, 270, 1, 1, 0, 1},
 };
 
 const size_t op_rows = sizeof op_table / sizeof *op_table;

@@ -42,6 +42,7 @@ void LANES(ls_lanes_add_peak)(ls_backend *backend);
 int LANES(ls_lanes_is_linear)(const ls_op_call *call);
 void LANES(ls_lanes_linear_weight)(const ls_op_call *call);
 int LANES(ls_lanes_linear_weight_units)(const ls_op_call *call);
+size_t LANES(ls_lanes_linear_weight_scratch)(const ls_op_call *call);
 
 /* The three directions of a convolution whose groups have one input channel and few outputs. */
 int LANES(ls_lanes_is_depthwise)(const ls_op_call *call);

@@ -419,7 +419,7 @@ size_t LANES(ls_lanes_weight_scratch)(const ls_op_call *call)
     if (LANES(ls_lanes_is_depthwise)(call))
         return LANES(ls_lanes_depthwise_scratch)(call);
     if (LANES(ls_lanes_is_linear)(call))
-        return 0;
+        return LANES(ls_lanes_linear_weight_scratch)(call);
     sums s;
     ls_op_call no_data = *call;
     no_data.scratch = NULL;
