@@ -116,7 +116,7 @@ static void null_and_failed_sessions_are_inert(void **state)
         assert_int_not_equal(ls_backward_from(t, t), LS_OK);
         assert_int_not_equal(ls_sgd_step(&t, 1, 0.1, 1), LS_OK);
         assert_int_not_equal(ls_read(t, &number, 1), LS_OK);
-        assert_true(ls_item(t) == 0);
+        assert_true(isnan(ls_item(t)));
         assert_string_equal(ls_str(t), "");
         assert_null(ls_sum(t));
         assert_null(ls_mean(t));
@@ -275,7 +275,7 @@ static void reading(void **state)
     assert_caught(s, LS_BAD_SHAPE, "ls_read: a tensor of shape (12) has 12 numbers, not 11");
     ls_read(x, NULL, 12);
     assert_caught(s, LS_BAD_SHAPE, "ls_read: a tensor of shape (12) has 12 numbers, not 12, and values is NULL");
-    assert_true(ls_item(x) == 0);
+    assert_true(isnan(ls_item(x)));
     assert_caught(s, LS_BAD_SHAPE, "ls_item: x must have one number; x is (12)");
     assert_int_equal(ls_close(s), LS_OK);
 }

@@ -1,6 +1,5 @@
 /* The user's own operations: activations to rows, the user's function, rows to activations, all in the card's stream.
  */
-#include <fenv.h>
 #include <lockstep_nn.h>
 
 #include "device/cuda/card.h"
@@ -80,7 +79,6 @@ static ls_custom_call begin(room *r, const ls_operand *out, const float *in[LS_C
 
 static void check(const ls_op_call *call, bool good, const char *function)
 {
-    fesetenv(FE_DFL_ENV); /* as ls_environment_renew */
     if (!good)
         ls_card_fail((ls_card *)call->executor, LS_IO, function, call->attributes->custom->name);
 }
