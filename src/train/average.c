@@ -31,8 +31,6 @@ static void fill_other(struct ls_trainer *trainer)
 static bool put_aside(struct ls_trainer *trainer)
 {
     ls_network *network = trainer->network;
-    const ls_flat *flat = &network->flat;
-    const int other = 1 - atomic_load(&network->current);
     ls_release(&trainer->session->context, trainer->before_update); /* of a use that was refused */
     trainer->before_update = NULL;
     if (atomic_load(&network->sound) != LS_SOUND_BEFORE || ls_network_master_on_card(network))
@@ -40,8 +38,7 @@ static bool put_aside(struct ls_trainer *trainer)
     float *values = ls_remembered_new(&trainer->session->context, network);
     if (!values)
         return false;
-    memcpy(values, network->weights[other], flat->parameters * sizeof *values);
-    memcpy(values + flat->parameters, network->state[other], flat->state * sizeof *values);
+    ls_remembered_put(network, 1 - atomic_load(&network->current), values);
     trainer->before_update = values;
     return true;
 }
@@ -49,13 +46,9 @@ static bool put_aside(struct ls_trainer *trainer)
 static void take_back(struct ls_trainer *trainer)
 {
     ls_network *network = trainer->network;
-    const ls_flat *flat = &network->flat;
-    const int other = 1 - atomic_load(&network->current);
-    const float *values = trainer->before_update;
-    if (!values)
+    if (!trainer->before_update)
         return;
-    memcpy(network->weights[other], values, flat->parameters * sizeof *values);
-    memcpy(network->state[other], values + flat->parameters, flat->state * sizeof *values);
+    ls_remembered_get(network, 1 - atomic_load(&network->current), trainer->before_update);
     atomic_store(&network->sound, LS_SOUND_BEFORE);
     ls_release(&trainer->session->context, trainer->before_update);
     trainer->before_update = NULL;

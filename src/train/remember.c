@@ -12,6 +12,20 @@ float *ls_remembered_new(ls_context *context, const ls_network *network)
     return ls_alloc(context, network->flat.parameters + network->flat.state, sizeof(float), "remembered weights");
 }
 
+void ls_remembered_put(const ls_network *network, int copy, float *values)
+{
+    const ls_flat *flat = &network->flat;
+    memcpy(values, network->weights[copy], flat->parameters * sizeof *values);
+    memcpy(values + flat->parameters, network->state[copy], flat->state * sizeof *values);
+}
+
+void ls_remembered_get(ls_network *network, int copy, const float *values)
+{
+    const ls_flat *flat = &network->flat;
+    memcpy(network->weights[copy], values, flat->parameters * sizeof *values);
+    memcpy(network->state[copy], values + flat->parameters, flat->state * sizeof *values);
+}
+
 void ls_remembered_take(struct ls_trainer *trainer, float *values)
 {
     ls_release(&trainer->session->context, trainer->remembered);
@@ -28,10 +42,7 @@ ls_status ls_trainer_remember(ls_trainer *trainer)
         return ls_status_of(trainer->session);
     if (!trainer->remembered && !(trainer->remembered = ls_remembered_new(&trainer->session->context, network)))
         return LS_OUT_OF_MEMORY;
-    const ls_flat *flat = &network->flat;
-    const int current = atomic_load(&network->current);
-    memcpy(trainer->remembered, network->weights[current], flat->parameters * sizeof(float));
-    memcpy(trainer->remembered + flat->parameters, network->state[current], flat->state * sizeof(float));
+    ls_remembered_put(network, atomic_load(&network->current), trainer->remembered);
     return LS_OK;
 }
 
@@ -48,10 +59,8 @@ ls_status ls_trainer_recall(ls_trainer *trainer)
                         "ls_trainer_recall: nothing was remembered; call ls_trainer_remember first");
     if (ls_network_change(network, "ls_trainer_recall") != LS_OK)
         return ls_status_of(trainer->session);
-    const ls_flat *flat = &network->flat;
     const int next = 1 - atomic_load(&network->current);
-    memcpy(network->weights[next], trainer->remembered, flat->parameters * sizeof(float));
-    memcpy(network->state[next], trainer->remembered + flat->parameters, flat->state * sizeof(float));
+    ls_remembered_get(network, next, trainer->remembered);
     atomic_store(&network->current, next);
     ls_network_changed(network);
     return LS_OK;

@@ -19,7 +19,26 @@ typedef struct linear {
     float *dw;
 } linear;
 
-/* The first `n` columns of a tile of `rows`. */
+/* The products of the first `n` columns of a tile of `rows`, group by group, each sum by itself. */
+LS_INLINE void add_products(const int rows, const int n, const float *a, ptrdiff_t a_group, const float *b,
+                            ptrdiff_t b_group, int groups, vf s[LS_PB][COLUMNS])
+{
+    LS_ROLL
+    for (int g = 0; g < groups; g++, a += a_group, b += b_group) {
+        vf row_of[LS_PB];
+        LS_UNROLL
+        for (int i = 0; i < rows; i++)
+            row_of[i] = vf_load(a + i * LS_LANES);
+        LS_UNROLL
+        for (int j = 0; j < n; j++) {
+            const vf x = vf_load(b + j * LS_LANES);
+            LS_UNROLL
+            for (int i = 0; i < rows; i++)
+                s[i][j] = vf_fma(row_of[i], x, s[i][j]);
+        }
+    }
+}
+
 LS_INLINE void tile(const int rows, const int n, const linear *l, int row, int column)
 {
     vf acc[LS_PB][COLUMNS][LS_NV];
@@ -32,20 +51,7 @@ LS_INLINE void tile(const int rows, const int n, const linear *l, int row, int c
             LS_UNROLL
         for (int j = 0; j < COLUMNS; j++)
             s[i][j] = vf_zero();
-        LS_ROLL
-        for (int g = 0; g < l->groups; g++, a += l->a_group, b += l->b_group) {
-            vf row_of[LS_PB];
-            LS_UNROLL
-            for (int i = 0; i < rows; i++)
-                row_of[i] = vf_load(a + i * LS_LANES);
-            LS_UNROLL
-            for (int j = 0; j < n; j++) {
-                const vf x = vf_load(b + j * LS_LANES);
-                LS_UNROLL
-                for (int i = 0; i < rows; i++)
-                    s[i][j] = vf_fma(row_of[i], x, s[i][j]);
-            }
-        }
+        add_products(rows, n, a, l->a_group, b, l->b_group, l->groups, s);
         LS_UNROLL
         for (int i = 0; i < rows; i++)
             LS_UNROLL
@@ -119,27 +125,13 @@ LS_INLINE void pack(const int width, const float *from, ptrdiff_t group, int gro
 LS_INLINE void go_on(const float *a, const float *b, int groups, int begun, float *sums)
 {
     for (int v = 0; v < LS_LANES; v += LS_VL) {
-        const float *row = a + v, *column = b + v;
         vf s[LS_PB][COLUMNS];
         LS_UNROLL
         for (int i = 0; i < LS_PB; i++)
             LS_UNROLL
         for (int j = 0; j < COLUMNS; j++)
             s[i][j] = begun ? vf_load(sums + (i * COLUMNS + j) * LS_LANES + v) : vf_zero();
-        LS_ROLL
-        for (int g = 0; g < groups; g++, row += LS_PB * LS_LANES, column += COLUMNS * LS_LANES) {
-            vf row_of[LS_PB];
-            LS_UNROLL
-            for (int i = 0; i < LS_PB; i++)
-                row_of[i] = vf_load(row + i * LS_LANES);
-            LS_UNROLL
-            for (int j = 0; j < COLUMNS; j++) {
-                const vf x = vf_load(column + j * LS_LANES);
-                LS_UNROLL
-                for (int i = 0; i < LS_PB; i++)
-                    s[i][j] = vf_fma(row_of[i], x, s[i][j]);
-            }
-        }
+        add_products(LS_PB, COLUMNS, a + v, LS_PB * LS_LANES, b + v, COLUMNS * LS_LANES, groups, s);
         LS_UNROLL
         for (int i = 0; i < LS_PB; i++)
             LS_UNROLL
