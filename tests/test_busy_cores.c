@@ -132,6 +132,7 @@ static void others_are_not_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(who_took_most_is_named), cmocka_unit_test(others_are_not_named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(who_took_most_is_named),
+                                       cmocka_unit_test(others_are_not_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
