@@ -5,8 +5,11 @@
 #include "io/safetensors.h"
 
 #include <lockstep_weights.h>
+#include <stdlib.h>
 
 #if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
+
+#include <jansson.h>
 
 static const char *const names[] = {"T-shirt", "sac \xc3\xa0 dos", "a \"b\"\\\n"}, *const swapped[] = {
                                                                                        "T-shirt", "a \"b\"\\\n",
@@ -189,19 +192,66 @@ static void without_memory(void **state)
     }
 }
 
+/* jansson's own: what it has, how often it asked, and which time there is none. */
+static struct {
+    int live, count, fail_at;
+} json;
+
+static void *json_allocate(size_t bytes)
+{
+    if (++json.count == json.fail_at)
+        return NULL;
+    json.live++;
+    return malloc(bytes);
+}
+
+static void json_release(void *memory)
+{
+    json.live -= memory != NULL;
+    free(memory);
+}
+
+/* The same of what jansson allocates, where names become a text and a text becomes names. */
+static void without_memory_for_json(void **state)
+{
+    (void)state;
+    for (int reads = 0; reads < 2; reads++) {
+        int tries = 0;
+        json_set_alloc_funcs(json_allocate, json_release);
+        for (bool done = false; !done; tries++) {
+            ls_context *context = test_context();
+            ls_classes classes = {.names = NULL};
+            if (!reads)
+                ls_classes_set(context, &classes, names, 3);
+            json.count = 0;
+            json.fail_at = tries + 1;
+            if (reads)
+                ls_classes_read(context, &classes, "[\"one\",\"two\",\"three\"]");
+            char *text = reads ? NULL : ls_classes_write(context, &classes);
+            done = json.count < json.fail_at;
+            json.fail_at = 0;
+            assert_true(reads || (text != NULL) == done);
+            assert_int_equal(ls_context_status(context), reads || done ? LS_OK : LS_OUT_OF_MEMORY);
+            assert_int_equal(json.live, 0);
+            ls_release(context, text);
+            ls_classes_free(context, &classes);
+            test_context_done();
+        }
+        json_set_alloc_funcs(malloc, free);
+        assert_true(tries > 5);
+    }
+}
+
 #endif
 
 int main(void)
 {
 #define test(name) cmocka_unit_test_setup_teardown(name, test_folder_make, test_folder_remove)
 #if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
-    const struct CMUnitTest tests[] = {test(files_bear_them),
-                                       test(loading_tells_them),
-                                       test(others_are_refused),
-                                       test(other_counts_are_said_as_classes),
-                                       test(what_is_no_list_of_names),
-                                       test(wrong_calls),
-                                       test(without_memory)};
+    const struct CMUnitTest tests[] = {test(files_bear_them),          test(loading_tells_them),
+                                       test(others_are_refused),       test(other_counts_are_said_as_classes),
+                                       test(what_is_no_list_of_names), test(wrong_calls),
+                                       test(without_memory),           test(without_memory_for_json)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 #else
     return 0; /* there are no weights files */

@@ -676,6 +676,25 @@ static void own_numbers_in_a_loss_are_refused(void **state)
     assert_int_equal(ls_close(s), LS_OK);
 }
 
+/* What is made for the core is not left where there is no memory for what the card needs, nor the other way round. */
+static ls_status infer_on_both(const ls_allocator *allocator)
+{
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD, .allocator = allocator});
+    ls_data *data = images(s);
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), ls_nn_linear(s, CLASSES)));
+    ls_module_initialize(net, ls_parse_devices(s, "cpu:0,cuda:0"), &(ls_init){.like = data});
+    ls_batch b;
+    if (ls_data_next(data, &b))
+        ls_item(ls_sum(ls_module_infer(net, b.X)));
+    return ls_close(s);
+}
+
+static void every_allocation_for_both_may_fail(void **state)
+{
+    (void)state;
+    assert_every_allocation_may_fail(infer_on_both);
+}
+
 int main(void)
 {
     char why[256] = "";
@@ -693,6 +712,7 @@ int main(void)
         cmocka_unit_test(a_core_goes_on_without_a_card),
         cmocka_unit_test(slow_devices_leave_shards),
         cmocka_unit_test(cpus_and_cards_are_compared),
+        cmocka_unit_test(every_allocation_for_both_may_fail),
         cmocka_unit_test(a_card_clips_as_the_host_does),
         cmocka_unit_test(own_numbers_in_a_loss_are_refused),
         cmocka_unit_test(two_models_are_refused),

@@ -11,6 +11,8 @@
 #include <lockstep_nn.h>
 #include <lockstep_train.h>
 
+#include "data/data.h"
+
 enum {
     ROWS = 22,
     SIDE = 4,
@@ -434,6 +436,89 @@ static void ids_are_checked(void **state)
     }
 }
 
+/* ---- Sums ---- */
+
+/* The checksum that ranks compare, and the data of the settings that a checkpoint compares. */
+typedef struct sums {
+    uint64_t quick;
+    char described[64];
+} sums;
+
+/* What belongs to the images, besides X, and how it is seen. */
+typedef struct belonging {
+    ls_shape second, third, goal;
+    int classes;
+} belonging;
+
+static sums sums_of(const belonging *b)
+{
+    sums of = {0};
+    ls_session *s = ls_open(NULL);
+    ls_data *data = ls_data_from_floats(s, maps, LS_SHAPE(ROWS, 1, SIDE, SIDE), NULL);
+    if (b->classes)
+        ls_data_set_labels(data, labels, ROWS, b->classes);
+    ls_data_add_input(data, features, b->second);
+    ls_data_add_input(data, ids, b->third);
+    if (b->goal.rank)
+        ls_data_set_targets(data, joined, b->goal);
+    of.quick = ls_data_checksum(data);
+#if LOCKSTEP_HAVE_CRYPTO
+    assert_int_equal(ls_data_describe(data, of.described), LS_OK);
+#endif
+    assert_int_equal(ls_close(s), LS_OK);
+    return of;
+}
+
+static void assert_counts(const belonging *b, const sums *before, bool counts, const char *what)
+{
+    const sums after = sums_of(b);
+    if ((after.quick != before->quick) != counts)
+        fail_msg("the checksum is %s after a change of %s", counts ? "the same" : "another", what);
+#if LOCKSTEP_HAVE_CRYPTO
+    if ((strcmp(after.described, before->described) != 0) != counts)
+        fail_msg("the settings' sum is %s after a change of %s", counts ? "the same" : "another", what);
+#endif
+}
+
+static void assert_numbers_count(const belonging *b, const sums *before, float *numbers, int n, const char *what)
+{
+    for (int i = 0; i < 3; i++) {
+        float *number = &numbers[(n - 1) * i / 2], was = *number;
+        *number += 1;
+        assert_counts(b, before, true, what);
+        *number = was;
+    }
+}
+
+/* Each input counts, and so do labels of any number of classes, or targets in their place. */
+static void all_that_belongs_to_the_images_is_in_their_sums(void **state)
+{
+    (void)state;
+    const belonging labelled = {LS_SHAPE(ROWS, WIDE), LS_SHAPE(ROWS, TOKENS), {0}, CLASSES},
+                    aimed = {labelled.second, labelled.third, LS_SHAPE(ROWS, 2, 3), 0};
+    const sums of_labels = sums_of(&labelled), of_targets = sums_of(&aimed);
+    assert_counts(&aimed, &of_labels, true, "labels to targets");
+    assert_numbers_count(&labelled, &of_labels, maps, ROWS * MAP, "X");
+    assert_numbers_count(&labelled, &of_labels, features, ROWS * WIDE, "the second input");
+    assert_numbers_count(&labelled, &of_labels, ids, ROWS * TOKENS, "the third input");
+    assert_numbers_count(&aimed, &of_targets, joined, ROWS * 2 * 3, "the targets");
+    for (int i = 0; i < ROWS; i++) {
+        labels[i] = (labels[i] + 256) % CLASSES; /* of some the low byte stays */
+        assert_counts(&labelled, &of_labels, true, "a label");
+        labels[i] = i * 37 % CLASSES;
+    }
+    belonging other = labelled;
+    other.classes++;
+    assert_counts(&other, &of_labels, true, "the number of classes");
+    other = labelled;
+    other.second.dim[LS_MAX_RANK - 1] = 7;
+    other.third.dim[LS_MAX_RANK - 1] = 8;
+    assert_counts(&other, &of_labels, false, "what lies behind a shape");
+    other = aimed;
+    other.goal = LS_SHAPE(ROWS, 3, 2);
+    assert_true(sums_of(&other).quick != of_targets.quick);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +531,7 @@ int main(void)
         cmocka_unit_test(wrong_inputs_are_refused),
         cmocka_unit_test(wrong_metrics_are_refused),
         cmocka_unit_test(ids_are_checked),
+        cmocka_unit_test(all_that_belongs_to_the_images_is_in_their_sums),
     };
     return cmocka_run_group_tests(tests, make_numbers, test_folder_remove);
 }

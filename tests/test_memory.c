@@ -201,6 +201,44 @@ static void labels_count_too(void **state)
     assert_int_equal(said[1] - said[0], held[1] - held[0]);
 }
 
+/* Of a network whose statistics are most of what there is of each shard. */
+static void measure_states(int shards, int64_t *said, int64_t *held)
+{
+    enum { CHANNELS = 2048, SHARD = 2 };
+    const int rows = SHARD * shards;
+    counting c = {0};
+    ls_allocator allocator = {allocate, release, &c};
+    uint8_t *pixels = calloc((size_t)rows * CHANNELS, 1), *classes = calloc((size_t)rows, 1);
+    ls_session *s = ls_open(&(ls_options){.shard = SHARD, .allocator = &allocator});
+    ls_data *data = ls_data_from_memory(s, pixels, classes, rows, CHANNELS, 1, 1, 2, &(ls_loader){.batch = rows});
+    ls_module *net = ls_sequential(s, LS_LIST(ls_nn_batch_norm(s), ls_nn_fn(s, ls_flatten), ls_nn_linear(s, 2)));
+    ls_module_initialize(net, test_cpus(1), &(ls_init){.like = data});
+    ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.01});
+    ls_batch batch;
+    *held = -c.held;
+    assert_int_equal(ls_trainer_memory_needed(trainer, data, said), LS_OK);
+    for (int epoch = 0; epoch < 3; epoch++) /* as many steps as are under way at once, and one more */
+        while (ls_data_next(data, &batch))
+            test_step(net, trainer, &batch);
+    ls_wait(s);
+    *held += c.held;
+    assert_int_equal(ls_close(s), LS_OK);
+    free(pixels);
+    free(classes);
+}
+
+static void statistics_count_too(void **state)
+{
+    (void)state;
+    enum { SHARDS = 16, RECORDS = 500 };
+    int64_t said[2], held[2];
+    for (int i = 0; i < 2; i++)
+        measure_states((i + 1) * SHARDS, &said[i], &held[i]);
+    const double more = (double)(said[1] - said[0]) / SHARDS, is = (double)(held[1] - held[0]) / SHARDS;
+    print_message("a shard more: said %g, held %g\n", more, is);
+    assert_true(is >= more && is - more < RECORDS);
+}
+
 /* Read before the first step, and clipped by it. */
 static void a_gradient_lies_in_one_place(void **state)
 {
@@ -290,6 +328,7 @@ int main(void)
         cmocka_unit_test(what_is_frozen_has_no_gradient),
         cmocka_unit_test(a_frozen_layer_keeps_its_values_alone),
         cmocka_unit_test(labels_count_too),
+        cmocka_unit_test(statistics_count_too),
         cmocka_unit_test(a_gradient_lies_in_one_place),
         cmocka_unit_test(wrong_calls),
         cmocka_unit_test(devices_have_cores),

@@ -595,6 +595,20 @@ static void what_a_core_can_do(void **state)
     assert_int_equal(ls_measure_speed(NULL, (ls_devices){.n = 1}, &speed), LS_BAD_ARGUMENT);
 }
 
+static ls_status measure_speed_alone(const ls_allocator *allocator)
+{
+    ls_speed speed;
+    ls_session *s = ls_open(&(ls_options){.isa = LS_ISA_REFERENCE, .allocator = allocator});
+    ls_measure_speed(s, ls_parse_devices(s, "cpu:0-1"), &speed);
+    return ls_close(s);
+}
+
+static void a_core_needs_memory_for_what_it_can_do(void **state)
+{
+    (void)state;
+    assert_every_allocation_may_fail(measure_speed_alone);
+}
+
 /* What hangs on a trainer ends before it, and then the network may have another one. */
 static void trainers_end(void **state)
 {
@@ -620,12 +634,19 @@ static void trainers_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operation_is_there),    cmocka_unit_test(measuring_changes_no_bit),
-        cmocka_unit_test(every_allocation_may_fail),   cmocka_unit_test(misuse_is_refused),
-        cmocka_unit_test(what_a_core_can_do),          cmocka_unit_test(spans_nest_and_fill_the_steps),
-        cmocka_unit_test(old_spans_give_way),          cmocka_unit_test(devices_tell_their_times),
-        cmocka_unit_test(plans_are_told_apart),        cmocka_unit_test(trainers_end),
-        cmocka_unit_test(sums_in_a_shard_have_an_end), cmocka_unit_test(a_state_between_two_steps_is_cut),
+        cmocka_unit_test(every_operation_is_there),
+        cmocka_unit_test(measuring_changes_no_bit),
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(misuse_is_refused),
+        cmocka_unit_test(what_a_core_can_do),
+        cmocka_unit_test(spans_nest_and_fill_the_steps),
+        cmocka_unit_test(old_spans_give_way),
+        cmocka_unit_test(devices_tell_their_times),
+        cmocka_unit_test(plans_are_told_apart),
+        cmocka_unit_test(trainers_end),
+        cmocka_unit_test(sums_in_a_shard_have_an_end),
+        cmocka_unit_test(a_state_between_two_steps_is_cut),
+        cmocka_unit_test(a_core_needs_memory_for_what_it_can_do),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }

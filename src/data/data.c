@@ -510,6 +510,8 @@ ls_status ls_data_describe(const ls_data *data, char text[64])
         ls_sha256_add(hash, of->wide_labels, (size_t)data->rows * sizeof *of->wide_labels);
     for (int i = 0; !of->filling && i < of->n_more; i++)
         ls_sha256_add(hash, of->more[i].values, ls_field_bytes(&of->more[i], data->rows));
+    if (of->targets.values)
+        ls_sha256_add(hash, of->targets.values, ls_field_bytes(&of->targets, data->rows));
     ls_status status = hash ? ls_sha256_end(hash, digits) : ls_context_status(data->context);
     if (status == LS_OK)
         snprintf(text, 64, "%lld images %.16s", (long long)data->rows, digits);

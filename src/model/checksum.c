@@ -24,7 +24,10 @@ static uint64_t mix(uint64_t sum, const void *data, size_t bytes)
 
 static uint64_t mix_field(uint64_t sum, const ls_field *field, int64_t rows)
 {
-    sum = mix(sum, &field->shape, sizeof field->shape);
+    int64_t sizes[1 + LS_MAX_RANK] = {field->shape.rank}; /* and no more of the shape: the rest may hold anything */
+    for (int i = 0; i < field->shape.rank; i++)
+        sizes[1 + i] = field->shape.dim[i];
+    sum = mix(sum, sizes, sizeof sizes);
     return field->values ? mix(sum, field->values, ls_field_bytes(field, rows)) : sum;
 }
 

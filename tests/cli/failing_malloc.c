@@ -1,7 +1,8 @@
-/* To be preloaded into the program: of the allocations that it makes itself the one with the number in FAIL_AT, from 1,
- * fails; at the end their number is written to the file named in COUNT_TO. Allocations of the libraries it uses are
- * spared: fontconfig, pixman, jansson and libcrypto have places that do not survive a failure. For glibc, whose own
- * functions it stands in front of. */
+/* To be preloaded into the program: of the allocations that it makes itself, its streams and open folders among them,
+ * the one with the number in FAIL_AT, from 1, fails; at the end their number is written to the file named in COUNT_TO.
+ * Allocations of the libraries it uses are spared: fontconfig, pixman, jansson and libcrypto have places that do not
+ * survive a failure. For glibc, whose own functions it stands in front of. */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -64,6 +65,28 @@ int posix_memalign(void **memory, size_t alignment, size_t bytes)
 {
     *memory = fails(__builtin_return_address(0)) ? NULL : __libc_memalign(alignment, bytes);
     return *memory ? 0 : ENOMEM;
+}
+
+#define BEHIND(name) ((__typeof__(name) *)dlsym(RTLD_NEXT, #name))
+
+FILE *fopen(const char *restrict path, const char *restrict mode)
+{
+    return fails(__builtin_return_address(0)) ? NULL : BEHIND(fopen)(path, mode);
+}
+
+FILE *fdopen(int fd, const char *mode)
+{
+    return fails(__builtin_return_address(0)) ? NULL : BEHIND(fdopen)(fd, mode);
+}
+
+FILE *open_memstream(char **text, size_t *length)
+{
+    return fails(__builtin_return_address(0)) ? NULL : BEHIND(open_memstream)(text, length);
+}
+
+DIR *opendir(const char *path)
+{
+    return fails(__builtin_return_address(0)) ? NULL : BEHIND(opendir)(path);
 }
 
 __attribute__((destructor)) static void tell(void)

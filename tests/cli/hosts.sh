@@ -59,6 +59,27 @@ whatever_the_mpi() {
         says 'the checksum of the test images differs: [0-9a-f]+ on rank 1 on host'
         ranks 1 -n 1 "$program" train $small : -n 1 "$program" train $small --weights "$work/this.safetensors"
         says 'the checksum of the first weights differs: [0-9a-f]+ on rank 1 on host'
+        # Another version, of the program and of its plugin; and a rank whose arithmetic is another.
+        mkdir "$work/newer"
+        python3 - "$build" "$work/newer" "$mpi" "$program" <<'PY' || wrong "a program of another version"
+import os, re, shutil, subprocess, sys
+build, newer, mpi, program = sys.argv[1:]
+version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.split()[1]
+for path in program, f"{build}/lockstep-{mpi}.so":
+    text = open(path, "rb").read().replace(version.encode(), version[:-1].encode() + b"x")
+    copy = f"{newer}/{os.path.basename(path)}"
+    open(copy, "wb").write(text)
+    shutil.copymode(path, copy)
+PY
+        ranks 1 -n 2 "$program" train $small : -n 1 "$work/newer/${program##*/}" train $small
+        says "lockstep's version differs: [0-9.]+x on rank 2 on host [^ ]+, [0-9.]+ on rank 0\$"
+        printf '#include <fenv.h>\nint fesetenv(const fenv_t *e){return e ? fesetround(FE_DOWNWARD) : 1;}\n' >"$work/down.c"
+        if cc -shared -fPIC "$work/down.c" -lm -o "$work/down.so" 2>/dev/null; then
+            ranks 1 -n 1 "$program" train $small : -n 1 env LD_PRELOAD="$work/down.so" "$program" train $small
+            says 'what a self-test computes differs: [0-9a-f]{16} on rank 1 on host'
+        else
+            part_not_run 'a rank that computes otherwise' 'there is no cc'
+        fi
         ranks 2 -n 3 "$program" train $small --bad
         says '--bad: unknown'
         ranks 1 -n 3 "$program" train $small --save "$work/missing/w.safetensors"

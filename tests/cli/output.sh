@@ -186,11 +186,14 @@ for path in (fill, log):
     os.path.exists(path) and os.remove(path)
 stopped = how != "complete"
 places = {"complete": (work + "/cache", work + "/none", work + "/cache/lockstep"), "stopped": (work + "/disk/cache", work + "/temporary", work + "/temporary"),
-          "nowhere": (work + "/disk/cache", work + "/disk", "/tmp")}
+          "nowhere": (work + "/disk/cache", work + "/disk", "/tmp"), "empty": (work + "/disk/cache", "", "/tmp"),
+          "unset": (work + "/disk/cache", None, "/tmp")}
 cache, temporary, wanted = places[how]
 words = [program, "train", *"--limit 64 --limit-test 10 --batch 64 --quiet --devices cpu:0".split(), "--epochs", "1000000" if stopped else "150", "--log", log, "--save", save]
 stopped or words.remove("--quiet")
-run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "XDG_CACHE_HOME": cache, "TMPDIR": temporary})
+environment = {**os.environ, "XDG_CACHE_HOME": cache, "TMPDIR": temporary}
+environment = {name: value for name, value in environment.items() if value is not None}
+run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 while not os.path.exists(log) or open(log).read().count("\n") < 3:
     assert run.poll() is None, run.communicate()
     time.sleep(0.02)
@@ -217,7 +220,7 @@ else:
     assert place[0] + f"wrote {log}: the log\n" in err and err.endswith(": the log\n"), err[-999:] # and no more is said
 assert [name for _, _, names in os.walk(work + "/disk") for name in names] == ["fill"]
 PY
-for how in complete stopped nowhere; do
+for how in complete stopped nowhere empty unset; do # the last two: of $TMPDIR
     python3 "$work/under_way.py" "$program" "$work" $how || wrong "a disk that is full when the run is $how"
 done
 ends

@@ -53,6 +53,22 @@ printf 'lockstep %s\n' help version >>"$work/commands"
 (cd "$here/../.." && grep -ohE '(`|build/|^)lockstep [a-z][a-z-]*' README.md CONTRIBUTING.md docs/*.md) | sed 's/^.*lockstep/lockstep/' | sort -u >"$work/named"
 [ "$(wc -l <"$work/named")" -ge 9 ] || wrong "the documents name few commands: $(cat "$work/named")"
 unknown=$(grep -vxFf "$work/commands" "$work/named") && wrong "the documents name commands that there are not: $unknown"
+# The examples of --help name options that there are, and the report's logs are those that the lines before it write.
+python3 - "$program" <<'PY' || wrong "the examples of --help"
+import re, subprocess, sys
+
+helps = {name: subprocess.run([sys.argv[1], *name.split(), "--help"], capture_output=True, text=True, check=True).stdout for name in
+         ("train", "eval", "predict", "export", "devices", "doctor", "fingerprint", "report", "bench", "data fetch")}
+for name, text in helps.items():
+    examples = re.findall(r"^  (?:mpirun -n \d+ )?lockstep ((?:data )?[a-z]+)(.*)$", text.partition("\nExample")[2], re.M)
+    assert examples and (examples[-1][0] == name or name == "devices"), (name, examples)
+    written = set()
+    for command, words in examples:
+        options = set(re.findall(r" (--[a-z-]+)", words))
+        assert options <= set(re.findall(r"^  (--[a-z-]+)", helps[command], re.M)), (name, command, words)
+        assert command != "report" or set(re.findall(r"\S+\.jsonl", words)) == written, (name, words, written)
+        written.update(re.findall(r"--log (\S+)", words))
+PY
 usage "--batch: '0' is not a whole number from 1 to 2147483647" train --batch 0
 usage '--lr: ' train --lr -1
 usage "--model: 'vgg'" train --model vgg

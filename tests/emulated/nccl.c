@@ -160,9 +160,11 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 
 /* ---- Transfers ---- */
 
+/* The real one takes groups in groups, and does nothing until the outermost ends: Lockstep has none. */
 ncclResult_t ncclGroupStart(void)
 {
-    depth++;
+    if (depth++)
+        wrong("a group in one that has not ended");
     return ncclSuccess;
 }
 
@@ -183,7 +185,7 @@ static ncclResult_t add(transfer t, ncclComm_t comm, cudaStream_t stream)
     open.comm = comm;
     open.stream = (const emulated_stream *)(const void *)stream;
     open.at[open.n++] = t;
-    return ncclSuccess;
+    return open.n % 2 ? ncclInProgress : ncclSuccess; /* what the real one says there is how its communicator is */
 }
 
 ncclResult_t ncclSend(const void *data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
