@@ -21,7 +21,9 @@ static void no_folder(void **state)
             "train: is no folder; a data set of images is train/CLASS/IMAGE and test/CLASS/IMAGE in");
     make_folder("Training");
     make_folder("holdout");
+    test_write_file("loose.png", "x", 1); /* which no folder beside it would mend */
     refused("folder", LS_TRAIN, LS_IO, "; its folders are Training, holdout");
+    assert_int_equal(unlink(test_path("loose.png")), 0);
     refused("folder", LS_TEST, LS_IO,
             "test: is no folder; a data set of images is train/CLASS/IMAGE and test/CLASS/IMAGE in");
     make_folder("train");
@@ -217,6 +219,9 @@ static void many_faults(void **state)
     test_write_file("test/a/2.png", "x", 1);
     expect_told(LS_TRAIN, 7, "7 faults in its files, the first of them: ");
     assert_non_null(strstr(told_lines[6], "test/a/2.png: neither a PNG nor a JPEG file by how it begins"));
+    char both[256]; /* what settles the test part's images is a look at the other part: faults of both are counted */
+    snprintf(both, sizeof both, "%s: 5 faults in its files, the first of them: ", test_folder);
+    expect_told(LS_TEST, 5, both);
     for (int i = 0; i < 30; i++) {
         char name[32];
         snprintf(name, sizeof name, "train/b/x%d.png", i);

@@ -54,29 +54,33 @@ static bool is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* One entry of a folder. Where folders are wanted, they are the classes, and a picture beside them has none. Where
- * pictures are wanted, a folder is one level too deep. Everything else is passed over. */
-static ls_status take_entry(ls_faults *faults, const char *path, const char *name, bool folders, names *list)
+/* What a folder is listed for: a part's classes, beside which a picture has none; a class's pictures, beside which a
+ * folder is one level too deep; or the names of its folders, whatever lies beside them. */
+typedef enum wanted { CLASSES, PICTURES, FOLDERS } wanted;
+
+/* One entry of a folder. What is neither wanted nor out of place is passed over. */
+static ls_status take_entry(ls_faults *faults, const char *path, const char *name, wanted what, names *list)
 {
     ls_context *context = faults->context;
     char *full = ls_format(context, "a path", "%s/%s", path, name);
     if (!full)
         return ls_context_status(context);
     ls_status status = LS_OK;
-    if (is_folder(full) && !folders)
+    const bool folder = is_folder(full), picture = !folder && ls_is_picture(name);
+    if (folder && what == PICTURES)
         ls_raise(&faults->aside, LS_BAD_FILE, "%s: a folder inside a class; images lie in the class's folder itself",
                  full);
-    else if (folders && !is_folder(full) && ls_is_picture(name))
+    else if (picture && what == CLASSES)
         ls_raise(&faults->aside, LS_BAD_FILE, "%s: an image without a class; put it into a folder of the class's name",
                  full);
-    else if (folders ? is_folder(full) : ls_is_picture(name))
+    else if (folder || (picture && what == PICTURES))
         status = add_name(context, list, name);
     ls_release(context, full);
     return status == LS_OK ? ls_faults_take(faults) : status;
 }
 
-/* The folders, or the pictures, in a folder, in byte order. Names that begin with a dot are passed over. */
-static ls_status list_folder(ls_faults *faults, const char *path, bool folders, names *list)
+/* In byte order. Names that begin with a dot are passed over. */
+static ls_status list_folder(ls_faults *faults, const char *path, wanted what, names *list)
 {
     ls_context *context = faults->context;
     DIR *folder = opendir(path);
@@ -88,7 +92,7 @@ static ls_status list_folder(ls_faults *faults, const char *path, bool folders, 
         const struct dirent *entry = readdir(folder);
         if (!entry)
             break;
-        if (entry->d_name[0] != '.' && (status = take_entry(faults, path, entry->d_name, folders, list)) != LS_OK)
+        if (entry->d_name[0] != '.' && (status = take_entry(faults, path, entry->d_name, what, list)) != LS_OK)
             break;
     }
     if (status == LS_OK && errno != 0)
@@ -191,7 +195,7 @@ static void release_part(part_folder *p)
 static ls_status list_part(part_folder *p, int most)
 {
     ls_context *context = p->context;
-    ls_status status = list_folder(p->faults, p->path, true, &p->classes);
+    ls_status status = list_folder(p->faults, p->path, CLASSES, &p->classes);
     if (status == LS_OK && p->classes.n == 0 && p->faults->count)
         status = ls_faults_raise(p->faults, p->path);
     if (status == LS_OK && p->classes.n == 0)
@@ -206,7 +210,7 @@ static ls_status list_part(part_folder *p, int most)
     status = p->files ? LS_OK : ls_context_status(context);
     for (int i = 0, with = 0; i < p->classes.n && with < most && status == LS_OK; i++) {
         char *path = ls_format(context, "a path", "%s/%s", p->path, p->classes.at[i]);
-        status = path ? list_folder(p->faults, path, false, &p->files[i]) : ls_context_status(context);
+        status = path ? list_folder(p->faults, path, PICTURES, &p->files[i]) : ls_context_status(context);
         with += p->files[i].n > 0;
         ls_release(context, path);
     }
@@ -218,8 +222,9 @@ static char *path_of(const part_folder *p, int label, int i)
     return ls_format(p->context, "a path", "%s/%s/%s", p->path, p->classes.at[label], p->files[label].at[i]);
 }
 
-/* What the first of a part's images settles that has no fault; failing where there is none. */
-static ls_status look_at_first(reader *r, part_folder *p)
+/* What the first of a part's images settles that has no fault; failing where there is none, for the faults in `faulty`.
+ */
+static ls_status look_at_first(reader *r, part_folder *p, const char *faulty)
 {
     ls_status status = LS_OK;
     for (int label = 0; label < p->classes.n; label++)
@@ -231,7 +236,7 @@ static ls_status look_at_first(reader *r, part_folder *p)
     if (r->first || status != LS_OK)
         return status;
     if (p->faults->count)
-        return ls_faults_raise(p->faults, p->path);
+        return ls_faults_raise(p->faults, faulty);
     return ls_raise(r->context, LS_BAD_FILE, "%s: there is no PNG or JPEG file in its folders", p->path);
 }
 
@@ -301,7 +306,7 @@ static ls_status refuse_absent(ls_faults *faults, const char *directory, const c
     enum { MOST_SHOWN = 8 };
     char shown[400] = "";
     names list = {.n = 0};
-    ls_status status = is_folder(directory) ? list_folder(faults, directory, true, &list) : LS_OK;
+    ls_status status = is_folder(directory) ? list_folder(faults, directory, FOLDERS, &list) : LS_OK;
     for (int i = 0; i < list.n && i < MOST_SHOWN; i++) {
         size_t length = strlen(shown);
         snprintf(shown + length, sizeof shown - length, "%s%.40s", i ? ", " : "; its folders are ", list.at[i]);
@@ -315,20 +320,21 @@ static ls_status refuse_absent(ls_faults *faults, const char *directory, const c
 }
 
 /* Reads the test part after a look at the training part, whose classes and first image it shares. */
-static ls_status read_test(reader *r, part_folder *test, part_folder *train)
+static ls_status read_test(reader *r, part_folder *test, part_folder *train, const char *directory)
 {
     ls_status status = is_folder(train->path) ? list_part(train, 1) : LS_OK;
     if (status == LS_OK && train->classes.n)
-        status = look_at_first(r, train);
+        status = look_at_first(r, train, train->path);
+    const char *faulty = r->faults->count ? directory : test->path; /* the training part has some, or it alone */
     if (status == LS_OK && train->classes.n)
         status = check_classes(test, &train->classes);
     if (status == LS_OK && !r->first)
-        status = look_at_first(r, test);
+        status = look_at_first(r, test, faulty);
     const names *classes = train->classes.n ? &train->classes : &test->classes;
     if (status == LS_OK)
         status = read_images(r, test, classes);
     if (status == LS_OK)
-        status = ls_faults_raise(r->faults, test->path);
+        status = ls_faults_raise(r->faults, faulty);
     return status == LS_OK ? ls_images_name(r->context, r->images, (const char *const *)classes->at) : status;
 }
 
@@ -357,7 +363,7 @@ static ls_status read_train(reader *r, part_folder *train, part_folder *test, co
         status = ls_faults_take(r->faults);
     }
     if (status == LS_OK)
-        status = look_at_first(r, train);
+        status = look_at_first(r, train, train->path);
     if (status == LS_OK)
         status = read_images(r, train, &train->classes);
     if (status == LS_OK)
@@ -382,7 +388,7 @@ ls_status ls_folder_read(ls_context *context, const char *directory, ls_part par
     if (status == LS_OK)
         status = list_part(own, LS_BYTE_CLASSES);
     if (status == LS_OK)
-        status = part == LS_TRAIN ? read_train(&r, &train, &test, directory) : read_test(&r, &test, &train);
+        status = part == LS_TRAIN ? read_train(&r, &train, &test, directory) : read_test(&r, &test, &train, directory);
     release_part(&test);
     release_part(&train);
     ls_release(context, r.bytes);
