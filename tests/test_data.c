@@ -643,7 +643,8 @@ static void limits_and_batches(void **state)
     assert_null(numbered(context, 1, 5, &(ls_loader){.batch = -1}));
     test_expect(LS_BAD_ARGUMENT, "data: a batch of -1 images; needs at least 1");
     assert_null(numbered(context, 1, 5, &(ls_loader){.batch = 6, .drop_last = true}));
-    test_expect(LS_BAD_ARGUMENT, "data: 5 images fill no batch of 6, and drop_last leaves partial ones out");
+    test_expect(LS_BAD_ARGUMENT,
+                "ls_loader: 5 images fill no batch of 6, and ls_loader.drop_last leaves partial ones out");
     assert_null(numbered(context, 1, 5, &(ls_loader){.limit = -1}));
     test_expect(LS_BAD_ARGUMENT, "data: a limit of -1 images; needs at least 1, or 0 for all");
     assert_null(numbered(context, 1, 0, NULL));

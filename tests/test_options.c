@@ -86,9 +86,12 @@ static const compared of_train[] = {
     {"clip-norm", "0", "--clip-norm 3", "3"},
     {"ema", "0", "--ema 0.5", "0.5"},
     {"ema-warmup", "off", "--ema-warmup", "on"},
+    {"ema-buffers", "off", "--ema-buffers", "on"},
     {"last-batch", "mean", "--last-batch share", "share"},
+    {"last-batch", "mean", "--last-batch drop", "drop"},
     {"schedule", "constant", "--schedule cosine", "cosine"},
     {"warmup", "0", "--warmup 7", "7"},
+    {"after-warmup", "off", "--after-warmup", "on"},
     {"start-factor", "the usual", "--start-factor 0.5", "0.5"},
     {"end-factor", "the usual", "--end-factor 0.5", "0.5"},
     {"gamma", "the usual", "--gamma 0.5", "0.5"},
@@ -222,6 +225,7 @@ static const struct meant {
     {TRAIN, "eps", "epsilon adam-epsilon"},
     {TRAIN, "schedule", "scheduler lr-scheduler lr-schedule"},
     {TRAIN, "warmup", "warmup-steps"},
+    {TRAIN, "after-warmup", "warmup-prefix"},
     {TRAIN, "gamma", "lr-gamma decay-rate"},
     {TRAIN, "period", "t-0 decay-steps step-size lr-step-size"},
     {TRAIN, "period-factor", "t-mult"},
@@ -229,6 +233,7 @@ static const struct meant {
     {TRAIN, "clip-norm", "clip grad-clip clip-grad clip-grad-norm max-grad-norm gradient-clip-val"},
     {TRAIN | DOCTOR, "ema", "ema-decay model-ema model-ema-decay ema-momentum average-weights"},
     {TRAIN, "ema-warmup", "model-ema-warmup ema-use-num-updates"},
+    {TRAIN, "ema-buffers", "use-buffers model-ema-buffers"},
     {TRAIN, "label-smoothing", "smoothing"},
     {TRAIN, "patience", "early-stopping"},
     {TRAIN, "seed", "random-seed manual-seed"},
@@ -520,7 +525,7 @@ static void wrong_values_are_refused(void **state)
          "'poly' is none of: constant, step, cosine, linear, exponential, one-cycle, warm-restarts"},
         {TRAIN, "bn", "batch", "'batch' is none of: shard, sync"},
         {TRAIN, "keep", "worst", "'worst' is none of: last, best"},
-        {TRAIN, "last-batch", "drop", "'drop' is none of: mean, share"},
+        {TRAIN, "last-batch", "skip", "'skip' is none of: mean, share, drop"},
         {TRAIN, "optimizer", "lion", "'lion' is none of: sgd, adam, adamw"},
         {TRAIN, "conv", "fft", "'fft' is none of: auto, direct"},
         {TRAIN, "isa", "sse", "'sse' is none of: auto, avx512, avx2, neon, plain"},
@@ -588,7 +593,8 @@ static void settings_are_as_chosen(void **state)
                                            {"start-factor", "start_factor"},
                                            {"end-factor", "end_factor"},
                                            {"period-factor", "period_factor"},
-                                           {"last-batch", "full_batch"},
+                                           {"ema-buffers", "ema_buffers"},
+                                           {"after-warmup", "after_warmup"},
                                            {"no-shuffle", "shuffle"},
                                            {"limit", "data"},
                                            {"dataset", "data"},
@@ -604,9 +610,14 @@ static void settings_are_as_chosen(void **state)
         assert_string_equal(chosen.allow_changed[0], names[i][1]);
         assert_false(chosen.allow_classes);
     }
-    static const char *const called[][2] = {{"total", "epochs"},        {"full_batch", "last-batch"},
-                                            {"shuffle", "no-shuffle"},  {"data", "data"},
-                                            {"clip_norm", "clip-norm"}, {"lr", "lr"}};
+    const settings last = read_one(TRAIN, "--allow-changed last-batch"); /* its values set two */
+    assert_int_equal(last.n_allow_changed, 2);
+    assert_string_equal(last.allow_changed[0], "full_batch");
+    assert_string_equal(last.allow_changed[1], "drop_last");
+    static const char *const called[][2] = {{"total", "epochs"},         {"full_batch", "last-batch"},
+                                            {"drop_last", "last-batch"}, {"after_warmup", "after-warmup"},
+                                            {"shuffle", "no-shuffle"},   {"data", "data"},
+                                            {"clip_norm", "clip-norm"},  {"lr", "lr"}};
     for (size_t i = 0; i < sizeof called / sizeof *called; i++)
         assert_string_equal(option_of_setting(called[i][0]), called[i][1]);
     const settings classes = read_one(TRAIN, "--allow-changed classes");

@@ -20,7 +20,7 @@ const choice conv_choices[] = {{"auto", LS_CONV_AUTO}, {"direct", LS_CONV_DIRECT
 const choice dtype_choices[] = {{"f32", LS_F32}, {"tf32", LS_TF32}, {"bf16", LS_BF16}, {NULL, 0}};
 const choice isa_choices[] = {{"auto", LS_ISA_AUTO}, {"avx512", LS_ISA_AVX512}, {"avx2", LS_ISA_AVX2},
                               {"neon", LS_ISA_NEON}, {"plain", LS_ISA_PLAIN},   {NULL, 0}};
-const choice last_batch_choices[] = {{"mean", LAST_MEAN}, {"share", LAST_SHARE}, {NULL, 0}};
+const choice last_batch_choices[] = {{"mean", LAST_MEAN}, {"share", LAST_SHARE}, {"drop", LAST_DROP}, {NULL, 0}};
 const choice keep_choices[] = {{"last", KEEP_LAST}, {"best", KEEP_BEST}, {NULL, 0}};
 const choice bn_choices[] = {{"shard", BN_SHARD}, {"sync", BN_SYNC}, {NULL, 0}};
 const choice check_choices[] = {{"devices", 0}, {"cores", 0}, {"memory", 0}, {"canary", 0}, {"copies", 0},

@@ -5,7 +5,7 @@
 
 enum { MOST_ALLOWED = 32, MOST_SHARD = 1 << 20 /* images */ };
 enum { BN_SYNC = -1, BN_SHARD = 0 }; /* else so many images */
-enum { LAST_MEAN, LAST_SHARE };
+enum { LAST_MEAN, LAST_SHARE, LAST_DROP };
 enum { KEEP_LAST, KEEP_BEST };
 
 /* NULL and 0 where one was not given and has no default here. */
@@ -28,7 +28,7 @@ typedef struct settings {
     double start_factor, end_factor, gamma; /* of the schedule; negative: the usual */
     int64_t period, period_factor;          /* likewise; 0: not given */
     bool no_decay;                          /* of what has one dimension */
-    bool ema_warmup;
+    bool ema_warmup, ema_buffers, after_warmup;
     bool nesterov, no_shuffle, balance, host_sums, quiet, profile;
     bool flip;
     int64_t crop;

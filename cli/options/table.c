@@ -108,10 +108,14 @@ static const row table[] = {
      "begin with a smaller decay: after n updates it is\n(1 + n)/(10 + n), as long as this is below --ema (default "
      "off)",
      0, 0, NULL},
+    {"ema-buffers", NULL, TRAIN, KIND_FLAG, AT(ema_buffers),
+     "average BatchNorm's running mean and variance with --ema too;\nelse the averages are judged and saved with the "
+     "network's own\n(default off)",
+     0, 0, NULL},
     {"last-batch", "HOW", TRAIN, KIND_CHOICE, AT(last_batch),
      "how much an epoch's last batch counts if it is not full: with\n'mean' as much as a full batch, with 'share' in "
      "proportion to its\n"
-     "images (default mean)",
+     "images, with 'drop' not at all: the epoch ends before it\n(default mean)",
      0, 0, last_batch_choices},
     {"schedule", "NAME", TRAIN, KIND_CHOICE, AT(schedule),
      "how the learning rate changes in the run: constant, step (a\ntenth of --lr after half of the run, a hundredth "
@@ -122,6 +126,10 @@ static const row table[] = {
      "steps at the start, during which the learning rate rises to\n--lr (default 0; with one-cycle 0.3 of the run's "
      "steps)",
      0, INT64_MAX, NULL},
+    {"after-warmup", NULL, TRAIN, KIND_FLAG, AT(after_warmup),
+     "let the schedule begin where --warmup ends; else it counts from\nthe run's first step, and the rate jumps to it "
+     "there (default off)",
+     0, 0, NULL},
     {"start-factor", "X", TRAIN, KIND_REAL, AT(start_factor),
      "where linear and one-cycle begin, as a factor of the learning\nrate (default 1; 0.04 with one-cycle)", 0, 0,
      NULL},

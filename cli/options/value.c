@@ -104,7 +104,10 @@ static const char *const set_by[][2] = {{"weight-decay", "weight_decay"},
                                         {"start-factor", "start_factor"},
                                         {"end-factor", "end_factor"},
                                         {"period-factor", "period_factor"},
+                                        {"ema-buffers", "ema_buffers"},
+                                        {"after-warmup", "after_warmup"},
                                         {"last-batch", "full_batch"},
+                                        {"last-batch", "drop_last"},
                                         {"no-shuffle", "shuffle"},
                                         {"bn", "batch_norm"},
                                         {"freeze", "frozen"},
@@ -134,22 +137,30 @@ static int check_list(const char *option, const char *text)
     return wrong_usage(option, "'%s' has an empty name beside a comma", text);
 }
 
-/* One name, or several with commas. They are the settings' own, or the options' that set them. */
+static int allow(const char *option, const char *setting, settings *chosen)
+{
+    if (chosen->n_allow_changed == MOST_ALLOWED)
+        return wrong_usage(option, "is given more than %d times", MOST_ALLOWED);
+    chosen->allow_changed[chosen->n_allow_changed++] = setting;
+    return 0;
+}
+
+/* One name, or several with commas. They are the settings' own, or the options' that set them: all that it sets. */
 static int read_names(const char *option, char *text, settings *chosen)
 {
-    for (char *name = strtok(text, ","); name; name = strtok(NULL, ",")) {
-        for (int i = 0; i < SET_BY; i++)
-            if (strcmp(name, set_by[i][0]) == 0)
-                name = (char *)set_by[i][1];
-        if (strcmp(name, "classes") == 0) {
-            chosen->allow_classes = true;
-            continue;
-        }
-        if (chosen->n_allow_changed == MOST_ALLOWED)
-            return wrong_usage(option, "is given more than %d times", MOST_ALLOWED);
-        chosen->allow_changed[chosen->n_allow_changed++] = name;
+    int status = 0;
+    for (char *name = strtok(text, ","); name && !status; name = strtok(NULL, ",")) {
+        bool sets = strcmp(name, "classes") == 0;
+        chosen->allow_classes = chosen->allow_classes || sets;
+        for (int i = 0; i < SET_BY && !status; i++)
+            if (strcmp(name, set_by[i][0]) == 0) {
+                status = allow(option, set_by[i][1], chosen);
+                sets = true;
+            }
+        if (!sets)
+            status = allow(option, name, chosen);
     }
-    return 0;
+    return status;
 }
 
 /* 3x32x32 */

@@ -54,6 +54,10 @@ static int check_schedule(const settings *c)
         return wrong_usage("--period", "needs --schedule exponential or warm-restarts");
     if (c->period_factor && !restarts)
         return wrong_usage("--period-factor", "needs --schedule warm-restarts");
+    if (c->after_warmup && (cycle || c->schedule == LS_CONSTANT))
+        return wrong_usage("--after-warmup", "needs --schedule step, cosine, linear, exponential or warm-restarts");
+    if (c->after_warmup && !c->warmup)
+        return wrong_usage("--after-warmup", "needs --warmup");
     if (exponential && c->gamma <= 0)
         return wrong_usage("--schedule", "exponential needs --gamma above 0");
     if (restarts && !c->period)
@@ -78,6 +82,8 @@ int check_optimizer(const settings *c)
         return wrong_usage("--ema", "must be at least 0 and below 1");
     if (c->ema_warmup && c->ema == 0)
         return wrong_usage("--ema-warmup", "needs --ema");
+    if (c->ema_buffers && c->ema == 0)
+        return wrong_usage("--ema-buffers", "needs --ema");
     if (c->nesterov && c->momentum == 0)
         return wrong_usage("--nesterov", "needs a --momentum above 0");
     return check_schedule(c);
@@ -182,6 +188,7 @@ ls_data *run_data(run *r, ls_part part)
     if (part == LS_TRAIN) {
         loader.batch = (int)chosen->batch;
         loader.shuffle = !chosen->no_shuffle;
+        loader.drop_last = chosen->last_batch == LAST_DROP;
         loader.limit = chosen->limit;
         loader.augment = (ls_augment){.flip = chosen->flip, .crop = (int)chosen->crop, .erase = chosen->erase};
     } else {

@@ -100,6 +100,7 @@ void note(const char *format, ...)
 
 /* What the library's words for its callers in C are in the program. */
 static const char *const in_program[][2] = {{"ls_loader.directory", "--data"},
+                                            {"ls_loader.drop_last", "--last-batch drop"},
                                             {"ls_features", "'lockstep --version'"},
                                             {"ls_load_options.strip", "--strip-prefix"}};
 

@@ -134,9 +134,14 @@ static int say_not_opened(const training *t)
 static void write_differing(const char *const *differing, char *names, size_t size)
 {
     *names = '\0';
-    for (; *differing; differing++) {
+    for (int i = 0; differing[i]; i++) {
+        const char *option = option_of_setting(differing[i]);
         size_t length = strlen(names);
-        snprintf(names + length, size - length, "%s%s", length ? "," : "", option_of_setting(*differing));
+        bool said = false;
+        for (int k = 0; k < i; k++) /* it sets that too */
+            said = said || strcmp(option_of_setting(differing[k]), option) == 0;
+        if (!said)
+            snprintf(names + length, size - length, "%s%s", length ? "," : "", option);
     }
 }
 

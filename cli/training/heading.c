@@ -27,21 +27,23 @@ static void write_schedule(char *text, size_t size, const ls_optim *o, const set
     if (rises)
         snprintf(text + n, size - n, ", warmup 0.3 of the run");
     else
-        snprintf(text + n, size - n, ", warmup %lld", (long long)o->warmup);
+        snprintf(text + n, size - n, o->after_warmup ? " after warmup %lld" : ", warmup %lld", (long long)o->warmup);
 }
 
 static void say_settings(const training *t)
 {
     const settings *c = t->run.chosen;
+    static const char *const last_text[] = {
+        [LAST_MEAN] = "", [LAST_SHARE] = " (the last by its share)", [LAST_DROP] = " (a partial one is left out)"};
     const bool gpus = !run_is_on(&t->run, LS_CPU);
     char limits[160] = "", moments[96], smoothing[48] = "", patience[48] = "", held[80] = "", clip[48] = "",
-         average[96] = "", augment[96] = "", frozen[160] = "", schedule[160];
+         average[112] = "", augment[96] = "", frozen[160] = "", schedule[160];
     write_schedule(schedule, sizeof schedule, &t->optim, c);
     if (c->clip_norm > 0)
         snprintf(clip, sizeof clip, "clip norm %g, ", c->clip_norm);
     if (c->ema > 0)
-        snprintf(average, sizeof average, "judged and saved by the average of weights with ema %g%s, ", c->ema,
-                 c->ema_warmup ? " and its warmup" : "");
+        snprintf(average, sizeof average, "judged and saved by the average of weights%s with ema %g%s, ",
+                 c->ema_buffers ? " and statistics" : "", c->ema, c->ema_warmup ? " and its warmup" : "");
     if (c->freeze)
         snprintf(frozen, sizeof frozen, ", frozen %s", c->freeze);
     if (c->steps)
@@ -67,9 +69,9 @@ static void say_settings(const training *t)
          "%s%s, "
          "lr %g, %s, weight decay %g%s, %s%sschedule %s, %s%s, conv %s, %s %s%s",
          ls_version(), t->run.model, frozen, t->run.devices_text, c->dataset, (long long)t->rows, held,
-         (long long)c->batch, c->last_batch == LAST_SHARE ? " (the last by its share)" : "", (long long)c->shard,
-         (long long)c->epochs, limits, patience, (unsigned long long)c->seed, c->weights ? c->weights : c->init_text,
-         smoothing, choice_name(optimizer_choices, c->optimizer), t->optim.lr, moments, t->optim.weight_decay,
+         (long long)c->batch, last_text[c->last_batch], (long long)c->shard, (long long)c->epochs, limits, patience,
+         (unsigned long long)c->seed, c->weights ? c->weights : c->init_text, smoothing,
+         choice_name(optimizer_choices, c->optimizer), t->optim.lr, moments, t->optim.weight_decay,
          c->no_decay ? " (not of biases and BatchNorm)" : "", clip, average, schedule,
          c->no_shuffle ? "file order" : "shuffled", augment, choice_name(conv_choices, c->conv), gpus ? "dtype" : "isa",
          gpus ? choice_name(dtype_choices, c->dtype) : ls_isa_name(t->run.session),
@@ -147,10 +149,13 @@ static bool log_settings(const training *t, run_log *log)
     if (c->ema > 0) {
         log_number(log, "ema", c->ema);
         log_bool(log, "ema_warmup", c->ema_warmup);
+        log_bool(log, "ema_buffers", c->ema_buffers);
     }
     log_text(log, "last_batch", choice_name(last_batch_choices, c->last_batch));
     log_text(log, "schedule", choice_name(schedule_choices, c->schedule));
     log_integer(log, "warmup", c->warmup);
+    if (c->after_warmup)
+        log_bool(log, "after_warmup", true);
     if (c->start_factor >= 0)
         log_number(log, "start_factor", c->start_factor);
     if (c->end_factor >= 0)

@@ -10,10 +10,13 @@ static const double gone = 1e-3; /* of --lr: what is below it moves no weights a
 int rate_check(const training *t)
 {
     const settings *c = t->run.chosen;
-    if (c->schedule != LS_ONE_CYCLE || c->warmup < t->steps)
+    const bool cycle = c->schedule == LS_ONE_CYCLE;
+    const bool to_the_end = c->schedule == LS_STEP_SCHEDULE || c->schedule == LS_COSINE || c->schedule == LS_LINEAR;
+    if (c->warmup < t->steps || (!cycle && !(c->after_warmup && to_the_end)))
         return 0;
-    return failed("--warmup", "the rise of one-cycle, %lld step%s, must be shorter than the run, which has %lld",
-                  (long long)c->warmup, c->warmup == 1 ? "" : "s", (long long)t->steps);
+    return failed("--warmup", "the rise %s %s, %lld step%s, must be shorter than the run, which has %lld",
+                  cycle ? "of" : "before", choice_name(schedule_choices, c->schedule), (long long)c->warmup,
+                  c->warmup == 1 ? "" : "s", (long long)t->steps);
 }
 
 /* To try the first steps of a long run is no mistake, so that it is no error. */
@@ -25,6 +28,12 @@ static void say_rise(const training *t)
              (long long)warmup, (long long)t->steps, t->optim.lr * (double)t->steps / (double)warmup, t->optim.lr);
 }
 
+/* The steps that the schedule is over. */
+static int64_t steps_of_schedule(const training *t)
+{
+    return t->steps - (t->optim.after_warmup ? t->optim.warmup : 0);
+}
+
 /* The steps after which the rate is gone, where that is before the run's last quarter; 0 where it is not. The other
  * schedules fall over the whole run, or rise again. */
 static int64_t steps_to_gone(const training *t)
@@ -33,7 +42,8 @@ static int64_t steps_to_gone(const training *t)
     if (o->schedule != LS_EXPONENTIAL || o->gamma >= 1 || o->lr == 0)
         return 0;
     const double falls = floor(log(gone) / log(o->gamma)) + 1;
-    const double steps = fmax(falls * (double)(o->period ? o->period : 1), (double)o->warmup);
+    const double fallen = falls * (double)(o->period ? o->period : 1), rise = (double)o->warmup;
+    const double steps = o->after_warmup ? rise + fallen : fmax(fallen, rise);
     return steps < 0.75 * (double)t->steps ? (int64_t)steps : 0;
 }
 
@@ -90,7 +100,7 @@ static range range_of(const training *t)
     const bool cycle = o->schedule == LS_ONE_CYCLE;
     const double start = o->start_factor > 0 ? o->start_factor : cycle ? 0.04 : 1;
     const double end = o->end_factor > 0 || !cycle ? o->end_factor : start / 1e4;
-    const int64_t period = o->period ? o->period : 1;
+    const int64_t period = o->period ? o->period : 1, steps = steps_of_schedule(t);
     range of = {.least = 1, .most = 1};
     if (o->schedule == LS_LINEAR)
         of = (range){start, start, "--start-factor"};
@@ -101,9 +111,9 @@ static range range_of(const training *t)
     if (cycle || o->schedule == LS_LINEAR || o->schedule == LS_COSINE)
         reach(&of, end, "--end-factor");
     if (o->schedule == LS_EXPONENTIAL)
-        reach(&of, pow(o->gamma, (double)((t->steps - 1) / period)), "--gamma");
+        reach(&of, pow(o->gamma, (double)((steps - 1) / period)), "--gamma");
     if (o->schedule == LS_WARM_RESTARTS) {
-        const double along = (1 + cos(acos(-1) * part_of_period(o, t->steps))) / 2;
+        const double along = (1 + cos(acos(-1) * part_of_period(o, steps))) / 2;
         reach(&of, end + (1 - end) * along, "--end-factor");
     }
     return of;
@@ -115,24 +125,27 @@ static void say_flat(const training *t, const range *of)
 {
     const ls_optim *o = &t->optim;
     const bool flat = of->most - of->least < gone * of->most, restarts = o->schedule == LS_WARM_RESTARTS;
+    const int64_t steps = steps_of_schedule(t);
+    const char *after = o->after_warmup ? " after the warm-up" : "";
     char why[64] = "";
-    if (o->period >= t->steps || (restarts && o->period == 1))
+    if (o->period >= steps || (restarts && o->period == 1))
         snprintf(why, sizeof why, ", by --period %lld", (long long)o->period);
     if (flat)
-        note("note: with --schedule %s the learning rate is %.3g in all %lld steps of the run, as with constant%s",
-             choice_name(schedule_choices, t->run.chosen->schedule), o->lr * of->most, (long long)t->steps, why);
-    else if (restarts && o->period > t->steps)
-        note("note: --period %lld is longer than the run, whose learning rate falls to %.3g of %g in its %lld steps "
+        note("note: with --schedule %s the learning rate is %.3g in all %lld steps%s, as with constant%s",
+             choice_name(schedule_choices, t->run.chosen->schedule), o->lr * of->most, (long long)steps,
+             o->after_warmup ? after : " of the run", why);
+    else if (restarts && o->period > steps)
+        note("note: --period %lld is longer than the run%s, whose learning rate falls to %.3g of %g in its %lld steps "
              "and never restarts",
-             (long long)o->period, o->lr * of->least, o->lr, (long long)t->steps);
+             (long long)o->period, after, o->lr * of->least, o->lr, (long long)steps);
 }
 
 static void say_range(const training *t)
 {
     const ls_optim *o = &t->optim;
-    const range of = range_of(t);
     if (o->schedule == LS_CONSTANT || o->lr == 0 || t->steps < 2 || o->warmup >= t->steps)
         return;
+    const range of = range_of(t);
     say_flat(t, &of);
     if (of.most > 1)
         note("note: %s takes the learning rate to %.3g, above the %g of --lr", of.most_by, o->lr * of.most, o->lr);

@@ -21,6 +21,7 @@ _WORDS = [(re.compile(pattern), word) for pattern, word in (
     (r"\bls_data_from_(?:memory|floats)\b", "session.arrays"),
     (r"\bls_data_from_function\b", "session.batches"),
     (r"\bls_data_(\w+)", r"data.\1"),
+    (r"\bls_loader\.drop_last\b", "drop_last"),
     (r"\bls_loader\b", "data"),
     (r"\bls_clear_grad\b", "tensor.clear_grad"),
     (r"\bls_backward\w*", "backward"),

@@ -55,8 +55,8 @@ ls_status ls_data_fills_batch(ls_context *context, int64_t rows, int batch, bool
     if (!drop_last || rows >= batch)
         return LS_OK;
     return ls_raise(context, LS_BAD_ARGUMENT,
-                    "data: %lld images fill no batch of %d, and drop_last leaves partial ones out", (long long)rows,
-                    batch);
+                    "ls_loader: %lld images fill no batch of %d, and ls_loader.drop_last leaves partial ones out",
+                    (long long)rows, batch);
 }
 
 static ls_status check(ls_context *context, const ls_images *images, const ls_loader *loader)

@@ -78,6 +78,51 @@ PY
 runs 0 train $small $ema --validate 60 --quiet $([ "$(cat "$work/epoch")" = 1 ] && echo --steps 4)
 [ "$(last)" = "$best" ] || wrong "$called: not the weights of epoch $(cat "$work/epoch")"
 
+# BatchNorm's statistics: the network's own, or averaged as the weights are. The weights are the same both times.
+tiny="--model resnet18 --limit 8 --limit-test 4 --batch 4 --shard 4 --epochs 2 --quiet --no-shuffle"
+for steps in 1 2 3; do
+    # shellcheck disable=SC2086
+    runs 0 train $tiny --steps $steps --save "$work/own$steps.safetensors"
+done
+# shellcheck disable=SC2086
+runs 0 train $tiny --steps 3 $ema --save "$work/weights.safetensors"
+# shellcheck disable=SC2086
+runs 0 train $tiny --steps 3 $ema --ema-buffers --devices cpu:0 --save "$work/both.safetensors"
+both=$(last)
+python3 - "$work" <<'PY' || wrong "$called: its statistics"
+import array, json, sys
+
+def read(name):
+    content = open(f"{sys.argv[1]}/{name}.safetensors", "rb").read()
+    begin = 8 + int.from_bytes(content[:8], "little")
+    return {name: array.array("f", content[begin + about["data_offsets"][0]:begin + about["data_offsets"][1]])
+            for name, about in json.loads(content[8:begin]).items() if name != "__metadata__"}
+
+own, weights, both = [read(f"own{i}") for i in (1, 2, 3)], read("weights"), read("both")
+statistics = [name for name in both if "running_" in name]
+assert len(statistics) == 34, statistics
+for name in both:
+    if name not in statistics:
+        assert both[name] == weights[name], name
+        continue
+    assert weights[name] == own[2][name], name
+    average = own[0][name]
+    for later in own[1:]:
+        average = [0.75 * a + 0.25 * b for a, b in zip(average, later[name])]
+    near = 1e-6 * max(map(abs, average)) # three rounded sums
+    assert all(abs(a - b) <= near for a, b in zip(both[name], average)), name
+    assert both[name] != own[2][name], name
+PY
+rm -rf "$work/kept"
+# shellcheck disable=SC2086
+runs 0 train $tiny --steps 2 $ema --ema-buffers $kept
+# shellcheck disable=SC2086
+runs 1 train $tiny --steps 3 $ema $kept --resume
+one_line '--resume: .*ema_buffers was yes and is not set now; go on with what was, or say --allow-changed ema-buffers$'
+# shellcheck disable=SC2086
+runs 0 train $tiny --steps 3 $ema --ema-buffers $kept --resume --devices cpu:0-1
+[ "$(last)" = "$both" ] || wrong "$called: another fingerprint after a break"
+
 # A run that comes to no good end leaves the weights that there are, and says which.
 # shellcheck disable=SC2086
 runs 1 train $small $ema --quiet --lr 1e20 --init he --save "$work/lost.safetensors"
@@ -87,4 +132,6 @@ runs 2 train --ema 1
 one_line '--ema: must be at least 0 and below 1'
 runs 2 train --ema-warmup
 one_line '--ema-warmup: needs --ema'
+runs 2 train --ema-buffers
+one_line '--ema-buffers: needs --ema'
 ends

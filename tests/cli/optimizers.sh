@@ -128,6 +128,10 @@ told 'note: --gamma takes the learning rate to 0.4, above the 0.1 of --lr\n' exp
 told '' warm-restarts --period 10
 told '' warm-restarts --period 1 --period-factor 2
 told '' exponential --gamma 0.5 --period 9
+told "note: with --schedule exponential the learning rate is 0.1 in all 6 steps after the warm-up, as with constant, by --period 6\\n" \
+    exponential --gamma 0.5 --period 6 --warmup 4 --after-warmup
+told 'note: --period 12 is longer than the run after the warm-up, whose learning rate falls to 0.0629 of 0.1 in its 6 steps and never restarts\n' \
+    warm-restarts --period 12 --warmup 4 --after-warmup
 told '' linear --start-factor 0.1 --end-factor 1
 told '' one-cycle
 told '' step
@@ -141,6 +145,61 @@ runs 1 train $small $kept --quiet --resume --lr 0.3 --momentum 0.9
 one_line '--resume: .*full_batch was 64 and is not set now'
 # shellcheck disable=SC2086
 runs 0 train $small $kept --quiet --resume --lr 0.3 --momentum 0.9 --allow-changed last-batch
+
+# What is left out is as if it were not there: 300 images in file order are four batches of 64 and 44 images more.
+alike() { # OPTIONS OPTIONS: both end with the same weights
+    # shellcheck disable=SC2086
+    runs 0 train --limit-test 100 --batch 64 --shard 16 --quiet $1
+    ended=$(tail -n 1 "$work/out")
+    # shellcheck disable=SC2086
+    runs 0 train --limit-test 100 --batch 64 --shard 16 --quiet $2
+    [ "$(tail -n 1 "$work/out")" = "$ended" ] || wrong "$called: another fingerprint than with $1"
+}
+alike '--limit 300 --epochs 2 --lr 0.3 --no-shuffle --last-batch drop' '--limit 256 --epochs 2 --lr 0.3 --no-shuffle'
+rm -rf "$work/kept"
+# shellcheck disable=SC2086
+runs 0 train $small $kept --lr 0.3 --last-batch drop --steps 6 --log "$work/run.jsonl"
+grep -q ', batch 64 (a partial one is left out), ' "$work/err" || wrong "$called: its heading does not say it"
+first '{"last_batch": "drop", "images": 300}'
+# shellcheck disable=SC2086
+runs 1 train $small $kept --quiet --resume --lr 0.3
+one_line '--resume: .*drop_last was yes and is not set now; go on with what was, or say --allow-changed last-batch$'
+# shellcheck disable=SC2086
+runs 1 train $small $kept --quiet --resume --lr 0.3 --last-batch share
+one_line '--resume: .*full_batch was not set and is 64 now.*drop_last was yes and is not set now; .* --allow-changed last-batch$'
+# shellcheck disable=SC2086
+runs 0 train $small $kept --quiet --resume --lr 0.3 --last-batch drop
+broken=$(tail -n 1 "$work/out")
+# shellcheck disable=SC2086
+runs 0 train $small --quiet --lr 0.3 --last-batch drop
+[ "$(tail -n 1 "$work/out")" = "$broken" ] || wrong "$called: another fingerprint than after a break"
+# shellcheck disable=SC2086
+runs 0 train $small $kept --quiet --resume --lr 0.3 --last-batch share --allow-changed last-batch
+runs 1 train --limit 40 --batch 64 --last-batch drop --quiet
+one_line 'data: 40 images fill no batch of 64, and --last-batch drop leaves partial ones out$'
+
+# A line that goes on where the warm-up ends is one line from the start: a rise of 1/8 of --lr with each of 16 steps.
+line="--limit 256 --epochs 4 --lr 0.0625 --schedule linear"
+alike "$line --warmup 8 --after-warmup --start-factor 1.125 --end-factor 2.125" "$line --start-factor 0.125 --end-factor 2.125"
+anywhere --lr 0.3 --schedule cosine --warmup 4 --after-warmup
+first '{"schedule": "cosine", "warmup": 4, "after_warmup": true}'
+same --lr 0.3 --schedule exponential --gamma 0.5 --period 3 --warmup 4 --after-warmup
+# shellcheck disable=SC2086
+runs 1 train $small $kept --quiet --resume --lr 0.3 --schedule exponential --gamma 0.5 --period 3 --warmup 4
+one_line '--resume: .*after_warmup was yes and is not set now; .* --allow-changed after-warmup$'
+# shellcheck disable=SC2086
+runs 0 train $small --steps 5 --schedule cosine --warmup 4 --after-warmup
+grep -q ', schedule cosine after warmup 4, ' "$work/err" || wrong "$called: its heading does not say it"
+# shellcheck disable=SC2086
+runs 1 train $small --quiet --steps 4 --schedule cosine --warmup 4 --after-warmup
+one_line '--warmup: the rise before cosine, 4 steps, must be shorter than the run, which has 4$'
+runs 2 train --schedule cosine --after-warmup
+one_line '--after-warmup: needs --warmup'
+runs 2 train --warmup 4 --after-warmup
+one_line '--after-warmup: needs --schedule step, cosine, linear, exponential or warm-restarts'
+runs 2 train --schedule one-cycle --warmup 4 --after-warmup
+one_line '--after-warmup: needs --schedule step, cosine, linear, exponential or warm-restarts'
+
 same --lr 0.3 --momentum 0.9 --clip-norm 0.3
 first '{"clip_norm": 0.3}'
 [ "$(grep -c '"grad_norm":[0-9]' "$work/run.jsonl")" = 10 ] || wrong "no gradient's norm with each step"

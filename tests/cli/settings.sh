@@ -54,9 +54,11 @@ DEFAULTS = [
     ("clip-norm", "default: never", "clip_norm", None),
     ("ema", "default: none", "ema", None),
     ("ema-warmup", "default off", "ema_warmup", None),
+    ("ema-buffers", "default off", "ema_buffers", None),
     ("last-batch", "default mean", "last_batch", "mean"),
     ("schedule", "default constant", "schedule", "constant"),
     ("warmup", "default 0; with one-cycle 0.3 of the run's steps", "warmup", 0),
+    ("after-warmup", "default off", "after_warmup", None),
     ("start-factor", "default 1; 0.04 with one-cycle", "start_factor", None),
     ("end-factor", "default 0; with one-cycle a ten-thousandth of --start-factor", "end_factor", None),
     ("period", "default 1", "period", None),
@@ -172,7 +174,7 @@ def given(line, keys_of_step=("step", "loss"), **others):
 end = "--report look" if reports else ""
 _, _, epoch = given(f"--dataset mnist --data {data} --devices cpu:0 --batch 48 --shard 16 --epochs 3 --steps 4 --seed 7 --init he --save x.safetensors "
                     "--optimizer sgd --lr 0.3 --momentum 0.5 --nesterov --weight-decay 0.0001 --clip-norm 2 --last-batch share --schedule cosine "
-                    "--warmup 2 --label-smoothing 0.1 --validate 0.15 --keep best --patience 9 --limit 200 --limit-test 40 --no-shuffle "
+                    "--warmup 2 --after-warmup --label-smoothing 0.1 --validate 0.15 --keep best --patience 9 --limit 200 --limit-test 40 --no-shuffle "
                     f"--flip --crop 1 --erase 0.25 --conv direct --checkpoint also --checkpoint-every 2m --verify 2 --timeout 50 --balance "
                     f"--in-flight 2 --host-sums --trace t.json {end}",
                     ("step", "loss", "grad_norm"), devices="[cpu(0)]", validate=30, checkpoint_every="120s")
@@ -186,7 +188,7 @@ given("--limit 40 --limit-test 10 --batch 20 --steps 1 --schedule exponential --
 given("--limit 40 --limit-test 10 --batch 20 --steps 1 --schedule warm-restarts --period 3 --period-factor 2 --end-factor 0.5")
 given("--limit 40 --limit-test 10 --batch 20 --steps 1 --schedule one-cycle --start-factor 0.5 --end-factor 0.25")
 given(adam + " adamw --freeze W?,b1 --no-decay")
-given(adam + " sgd --ema 0.75 --ema-warmup")
+given(adam + " sgd --ema 0.75 --ema-warmup --ema-buffers --last-batch drop")
 usual, _, _ = given(adam + " adam --beta1 0.5 --beta2 0.75 --eps 0.001")
 assert [usual[name] for name in ("lr", "weight_decay")] == [0.001, 0], usual
 usual, _, _ = given("--model resnet18 --limit 3 --limit-test 1 --batch 3 --epochs 1 --bn sync --shard 2")
