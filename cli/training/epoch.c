@@ -130,8 +130,8 @@ static void write_guess(const training *t, bool few, char *why, size_t size)
     if (t->optim.lr == 0)
         snprintf(why, size, "with --lr 0 no weight changes");
     else if (few)
-        snprintf(why, size, "few steps were made; more --epochs%s make more",
-                 c->limit ? ", or images by a higher --limit," : "");
+        snprintf(why, size, "few steps were made; more --epochs%s make more; or --lr %g does not suit",
+                 c->limit ? ", or images by a higher --limit," : "", t->optim.lr);
     else if (!c->weights && c->init.kind == LS_NORMAL)
         snprintf(why, size,
                  "small first weights (--init %s) learn late: --init xavier mostly learns in the first epoch; or --lr "
