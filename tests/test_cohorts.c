@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/session.h"
 #include "model/network.h"
 #include "train/job.h"
 #include "training.h"
@@ -23,7 +24,7 @@ typedef struct how {
     kind kind;
     int shard, batch_norm, devices, ranks;
     uint64_t shuffle;
-    double slow_seconds;
+    double slow_seconds, patience; /* patience 0: as usual */
     int host_ranks;
     bool halves, placed; /* two backward passes to a step; each on a device of its own */
     bool verify;
@@ -83,6 +84,8 @@ static void train(const how *h, ls_cluster *cluster, int number, result *r)
         .cluster = cluster,
         .trial = &(ls_trial){
             .shuffle_pulls = h->shuffle, .host_ranks = h->host_ranks, .slow_cpu = 1, .slow_seconds = h->slow_seconds}});
+    if (h->patience > 0)
+        s->patience = h->patience;
     kind k = h->kind;
     uint8_t pixels[ROWS * SIDE * SIDE], labels[ROWS];
     test_make_images(pixels, sizeof pixels, labels, ROWS, CLASSES);
@@ -214,6 +217,23 @@ static void a_slow_device_changes_nothing(void **state)
     h.devices = 2;
     h.slow_seconds = 0.01;
     expect(&one, h);
+}
+
+/* Others stand in for it, on each rank. */
+static void a_late_device_changes_nothing(void **state)
+{
+    (void)state;
+    for (kind k = 0; k < KINDS; k++)
+        for (int i = 0; i < SIZES; i++) {
+            how h = {.kind = k, .shard = 4, .batch_norm = sizes[i]};
+            const result one = run(h);
+            h.slow_seconds = 0.03;
+            h.patience = 0.001;
+            for (h.devices = 2; h.devices <= 3; h.devices++)
+                expect(&one, h);
+            h.ranks = 2;
+            expect(&one, h);
+        }
 }
 
 static void instruction_sets_have_the_same_bits(void **state)
@@ -367,6 +387,7 @@ int main(void)
         cmocka_unit_test(any_ranks_have_the_same_bits),
         cmocka_unit_test(several_passes_are_batches_of_their_own),
         cmocka_unit_test(a_slow_device_changes_nothing),
+        cmocka_unit_test(a_late_device_changes_nothing),
         cmocka_unit_test(instruction_sets_have_the_same_bits),
         cmocka_unit_test(verifying_changes_nothing),
         cmocka_unit_test(numbers_are_those_of_one_shard),

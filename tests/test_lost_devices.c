@@ -16,13 +16,14 @@
 #include "observed.h"
 #include "training.h"
 
-enum { ROWS = 16, BATCH = 8, SHARD = 2, SIDE = 12, CLASSES = 4, STEPS = 4, WIDE = 2700 };
+enum { ROWS = 16, BATCH = 8, SHARD = 2, SIDE = 12, CLASSES = 4, STEPS = 4, WIDE = 2700, TWO_SHARDS = 45 };
 
 static uint8_t images[ROWS * SIDE * SIDE], labels[ROWS];
 
-/* cpu(1) stands still before this operation of a shard until it is let go; once. */
+/* cpu(1) stands still before this operation of a shard, or of all that it computes, until it is let go; once. */
 typedef struct stalling {
-    int operation, at, longest; /* the shard's next one; the last one of any */
+    int operation, at, longest; /* the next one; the last one of any */
+    bool of_all;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool armed, stalled, let_go;
@@ -36,7 +37,7 @@ static stalling st = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND
 static bool begins_shard(void *user, ls_executor *executor, const char *call)
 {
     (void)user, (void)executor;
-    if (strcmp(call, "stage_result") == 0)
+    if (strcmp(call, "stage_result") == 0 && !st.of_all)
         st.at = 0;
     return true;
 }
@@ -46,7 +47,7 @@ static void operate(const ls_op_call *call)
 {
     if (call->executor == st.executor && call->parts <= 1) {
         pthread_mutex_lock(&st.lock);
-        if (st.at > st.longest)
+        if (st.at > st.longest && !st.of_all)
             st.longest = st.at;
         const bool stalls = st.armed && !st.stalled && st.at == st.operation;
         st.at++;
@@ -80,7 +81,7 @@ typedef struct run {
     int steps;
 } run;
 
-/* With dropout and BatchNorm, and a layer that makes a bucket by itself. */
+/* With dropout and BatchNorms, and a layer that makes a bucket by itself. */
 static run begin(const char *devices, const ls_options *options)
 {
     test_make_images(images, sizeof images, labels, ROWS, CLASSES);
@@ -93,6 +94,8 @@ static run begin(const char *devices, const ls_options *options)
     ls_module_append(r.net, "conv", ls_nn_conv2d(r.s, 4, 3, NULL));
     ls_module_append(r.net, "norm", ls_nn_batch_norm(r.s));
     ls_module_append(r.net, "relu", ls_nn_fn(r.s, ls_relu));
+    ls_module_append(r.net, "next", ls_nn_conv2d(r.s, 4, 3, NULL));
+    ls_module_append(r.net, "next_norm", ls_nn_batch_norm(r.s));
     ls_module_append(r.net, "flat", ls_nn_fn(r.s, ls_flatten));
     ls_module_append(r.net, "wide", ls_nn_linear(r.s, WIDE));
     ls_module_append(r.net, "drop", ls_nn_dropout(r.s, 0.2));
@@ -110,11 +113,12 @@ static ls_status train(run *r, int steps)
 /* The rest of the run gives the bits of a run without a fault. */
 static void assert_goes_on(run *r)
 {
-    static char reference[65];
-    char digits[65];
+    static char references[3][65];
+    const int batch_norm = r->s->options.batch_norm;
+    char digits[65], *reference = references[batch_norm < 0 ? 2 : batch_norm > 0];
     ls_metrics metrics;
     ls_report report;
-    const ls_options options = {.shard = SHARD};
+    const ls_options options = {.shard = SHARD, .batch_norm = batch_norm};
     if (!*reference) {
         run whole = begin("cpu:0", &options);
         train(&whole, STEPS);
@@ -139,6 +143,7 @@ static void arm(bool armed)
 {
     pthread_mutex_lock(&st.lock);
     st.armed = armed;
+    st.at = 0;
     st.let_go = !armed;
     pthread_cond_broadcast(&st.changed);
     pthread_mutex_unlock(&st.lock);
@@ -161,15 +166,18 @@ static bool step_is_reported(run *r)
     return false;
 }
 
-static void a_device_stalls_at_each_operation(void **state)
+/* Begins to stall at each of its operations; with statistics of the batch, the operations of the shards that it is at
+ * in turn. */
+static void stall_at_each(int batch_norm)
 {
-    (void)state;
     if (ls_core_count() < 2)
         test_not_run("one core: a device that does not come back keeps it, and there is no other");
     int stalled = 0;
+    st.of_all = batch_norm != 0;
+    st.longest = st.of_all ? TWO_SHARDS : 0;
     for (st.operation = 0; st.operation <= st.longest; st.operation++) {
         st.stalled = false;
-        run r = begin("cpu:0-1", &(ls_options){.shard = SHARD});
+        run r = begin("cpu:0-1", &(ls_options){.shard = SHARD, .batch_norm = batch_norm});
         train(&r, st.operation ? 2 : 0); /* also in the first step of all */
         assert_int_equal(ls_wait(r.s), LS_OK);
         r.s->patience = 0.02;
@@ -183,6 +191,20 @@ static void a_device_stalls_at_each_operation(void **state)
     }
     print_message("%d of %d times in the middle of a shard\n", stalled, st.longest + 1);
     assert_true(st.longest > 8 && stalled > st.longest / 2);
+}
+
+static void a_device_stalls_at_each_operation(void **state)
+{
+    (void)state;
+    stall_at_each(0);
+}
+
+/* The others wait for its shard's sums. */
+static void a_device_stalls_where_shards_meet(void **state)
+{
+    (void)state;
+    stall_at_each(-1);
+    stall_at_each(2 * SHARD);
 }
 
 /* ---- Not there ---- */
@@ -221,10 +243,12 @@ static void every_thread_fails(void **state)
 /* ---- Slow ---- */
 
 /* Seconds of a whole run in which cpu(1) waits so long before each shard. */
-static double seconds_of(const char *devices, double slow, char digits[65])
+static double seconds_of(const char *devices, int batch_norm, double slow, char digits[65])
 {
     struct timespec from, to;
-    run r = begin(devices, &(ls_options){.shard = 1, .trial = &(ls_trial){.slow_cpu = 1, .slow_seconds = slow}});
+    run r = begin(
+        devices,
+        &(ls_options){.shard = 1, .batch_norm = batch_norm, .trial = &(ls_trial){.slow_cpu = 1, .slow_seconds = slow}});
     clock_gettime(CLOCK_MONOTONIC, &from);
     train(&r, STEPS);
     ls_wait(r.s);
@@ -237,23 +261,36 @@ static double seconds_of(const char *devices, double slow, char digits[65])
 }
 
 /* A device that takes ten times as long gets few shards, and the steps do not wait for an even part of them. */
-static void a_slow_device(void **state)
+static void slow(int batch_norm)
 {
-    (void)state;
     char one[65], slowed[65];
-    double shard = seconds_of("cpu:0", 0, one) / (STEPS * BATCH), even = STEPS * (BATCH / 2) * 10 * shard;
-    double took = seconds_of("cpu:0-1", 10 * shard, slowed);
+    double shard = seconds_of("cpu:0", batch_norm, 0, one) / (STEPS * BATCH), even = STEPS * (BATCH / 2) * 10 * shard;
+    double took = seconds_of("cpu:0-1", batch_norm, 10 * shard, slowed);
     print_message("%.2f s; an even part would take %.2f s\n", took, even);
     assert_string_equal(slowed, one);
     assert_true(took < even);
+}
+
+static void a_slow_device(void **state)
+{
+    (void)state;
+    slow(0);
+}
+
+static void a_slow_device_where_shards_meet(void **state)
+{
+    (void)state;
+    slow(-1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_device_stalls_at_each_operation),
+        cmocka_unit_test(a_device_stalls_where_shards_meet),
         cmocka_unit_test(every_thread_fails),
         cmocka_unit_test(a_slow_device),
+        cmocka_unit_test(a_slow_device_where_shards_meet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,25 +10,32 @@
 enum { METRICS_ROOM = 16 /* floats: a cache line */, FAR_LONGER = 10 };
 static const double forgets = 0.99; /* a hiccup, after some hundred shards */
 
+size_t ls_attempt_row_floats(const ls_network *network)
+{
+    return network->flat.state + METRICS_ROOM;
+}
+
 ls_status ls_attempts_init(struct ls_trainer *trainer)
 {
     ls_context *context = &trainer->session->context;
     ls_attempts *attempts = &trainer->attempts;
-    size_t n = (size_t)trainer->network->engine->n_workers, row = trainer->network->flat.state + METRICS_ROOM;
-    if (attempts->spares)
+    const size_t n = (size_t)trainer->network->engine->n_workers, row = ls_attempt_row_floats(trainer->network);
+    if (attempts->spare_rooms)
         return LS_OK;
     if (!attempts->at)
         attempts->at = ls_alloc(context, n, sizeof *attempts->at, "the workers' attempts");
     if (attempts->at && !attempts->rows)
         attempts->rows = ls_alloc(context, n * row, sizeof *attempts->rows, "the workers' statistics");
-    if (attempts->rows)
+    if (attempts->rows && !attempts->spares)
         attempts->spares = ls_alloc(context, n, sizeof *attempts->spares, "the workers' attempts");
-    if (!attempts->spares)
+    if (attempts->spares)
+        attempts->spare_rooms = ls_alloc(context, n, sizeof *attempts->spare_rooms, "the workers' attempts");
+    if (!attempts->spare_rooms)
         return LS_OUT_OF_MEMORY;
     attempts->n = (int)n;
     for (size_t i = 0; i < n; i++) {
         attempts->at[i].row = attempts->rows + i * row;
-        attempts->spares[i] = -1;
+        attempts->spares[i] = attempts->spare_rooms[i] = -1;
     }
     return LS_OK;
 }
@@ -39,58 +46,78 @@ void ls_attempts_destroy(struct ls_trainer *trainer)
     ls_release(context, trainer->attempts.at);
     ls_release(context, trainer->attempts.rows);
     ls_release(context, trainer->attempts.spares);
+    ls_release(context, trainer->attempts.spare_rooms);
 }
 
-/* ---- Buffers ---- */
+/* ---- Buffers and rooms ---- */
 
-static bool held(const ls_attempts *attempts, int buffer)
+typedef enum kept { BUFFER, ROOM } kept;
+
+static bool held(const ls_attempts *attempts, kept what, int number)
 {
-    for (int i = 0; i < attempts->n; i++)
-        if (atomic_load(&attempts->at[i].step) && attempts->at[i].buffer == buffer)
+    for (const ls_attempt *t = attempts->at; t < attempts->at + attempts->n; t++)
+        if (atomic_load(&t->step) && (what == ROOM ? t->room : t->buffer) == number)
             return true;
     return false;
 }
 
-/* A buffer that the step has not used yet; -1 without memory. There are as many as can be held by workers that are
- * late. */
-static int take_spare(ls_step_job *step)
+static bool has_memory(struct ls_trainer *trainer, kept what, int number)
+{
+    if (what == ROOM)
+        return ls_cohorts_furnish(trainer, number);
+    if (!trainer->pool[number])
+        trainer->pool[number] = ls_executor_alloc(trainer->network->master, trainer->network->flat.trainable,
+                                                  sizeof(float), "a partial gradient");
+    return trainer->pool[number] != NULL;
+}
+
+/* One that the step has not used yet; -1 without memory. There are as many as can be held by workers that are late. */
+static int take_spare(ls_step_job *step, kept what)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_attempts *attempts = &trainer->attempts;
+    int64_t *used = what == ROOM ? attempts->spare_rooms : attempts->spares;
+    const int first = what == ROOM ? trainer->rooms.n : trainer->pool_capacity;
     int i = 0;
-    while (i < attempts->n && (attempts->spares[i] == step->before || held(attempts, trainer->pool_capacity + i)))
+    while (i < attempts->n && (used[i] == step->before || held(attempts, what, first + i)))
         i++;
-    if (i == attempts->n)
+    if (i == attempts->n || !has_memory(trainer, what, first + i))
         return -1;
-    float **spare = &trainer->pool[trainer->pool_capacity + i];
-    if (!*spare)
-        *spare = ls_executor_alloc(trainer->network->master, trainer->network->flat.trainable, sizeof **spare,
-                                   "a partial gradient");
-    if (!*spare)
-        return -1;
-    attempts->spares[i] = step->before;
-    return trainer->pool_capacity + i;
+    used[i] = step->before;
+    return first + i;
 }
 
-bool ls_attempts_free_buffers(ls_step_job *step, void (*freed)(void *user, int buffer), void *user)
+static bool free_all(ls_step_job *step, kept what, int n, void (*freed)(void *user, int number), void *user)
 {
-    struct ls_trainer *trainer = step->trainer;
     bool all = true;
-    for (int i = 0; i < trainer->n_pool; i++) {
-        int buffer = held(&trainer->attempts, i) ? take_spare(step) : i;
-        all &= buffer >= 0;
-        if (buffer >= 0)
-            freed(user, buffer);
+    for (int i = 0; i < n; i++) {
+        const int number = held(&step->trainer->attempts, what, i) ? take_spare(step, what) : i;
+        all &= number >= 0;
+        if (number >= 0)
+            freed(user, number);
     }
     return all;
 }
 
+bool ls_attempts_free_buffers(ls_step_job *step, void (*freed)(void *user, int buffer), void *user)
+{
+    return free_all(step, BUFFER, step->trainer->n_pool, freed, user);
+}
+
+bool ls_attempts_free_rooms(ls_step_job *step, void (*freed)(void *user, int room), void *user)
+{
+    return free_all(step, ROOM, step->trainer->rooms.n, freed, user);
+}
+
 /* ---- Attempts ---- */
 
-void ls_attempt_begin(ls_step_job *step, ls_attempt *t, int shard, int buffer)
+void ls_attempt_begin(ls_step_job *step, ls_attempt *t, int shard, int buffer, int room)
 {
     t->shard = shard;
     t->buffer = buffer;
+    t->room = room;
+    t->passed = room < 0 ? 0 : step->cohorts.shards[shard].passed;
+    t->anew = false;
     t->began = ls_seconds();
     atomic_store(&t->over, false);
     atomic_store(&t->step, step);
@@ -106,27 +133,33 @@ static ls_attempt_rows rows_of(const ls_step_job *step, int shard)
 ls_attempt_rows ls_attempt_rows_of(const ls_step_job *step, const ls_attempt *t)
 {
     const ls_network *network = step->trainer->network;
-    if (ls_cohorts_are_on(step) || (ls_network_master_on_card(network) && !ls_network_gathers(network)))
+    if (ls_network_master_on_card(network) && !ls_network_gathers(network))
         return rows_of(step, t->shard);
-    return (ls_attempt_rows){t->row, t->row + network->flat.state};
+    float *row = t->room < 0 ? t->row : step->trainer->rooms.at[t->room].row;
+    return (ls_attempt_rows){row, row + network->flat.state};
 }
 
 static bool unfinished(const ls_step_job *step, const ls_attempt *t)
 {
-    return atomic_load(&t->step) == step &&
+    return atomic_load(&t->step) == step && !atomic_load(&t->over) &&
            step->gradients.tree.state[step->gradients.tree.size + t->shard] == LS_NODE_RUNNING;
+}
+
+/* How often it goes from a meeting to the next one. */
+static int stretches(const ls_attempt *t)
+{
+    return t->anew ? t->passed + 1 : 1;
 }
 
 ls_attempt *ls_attempt_late(const ls_step_job *step)
 {
     ls_attempts *attempts = &step->trainer->attempts;
-    double patience = fmax(step->trainer->session->patience, FAR_LONGER * atomic_load(&attempts->longest)),
-           now = ls_seconds();
+    const double patience = step->trainer->session->patience, longer = FAR_LONGER * atomic_load(&attempts->longest),
+                 now = ls_seconds();
     bool alone = ls_cluster_ranks(step->trainer->session->options.cluster) == 1;
-    if (ls_cohorts_are_on(step)) /* the others of a shard's cohort wait for it */
-        return NULL;
     for (ls_attempt *t = attempts->at; t < attempts->at + attempts->n; t++)
-        if (unfinished(step, t) && now - t->began > patience && (alone || step->gradients.filled[t->shard] == 0))
+        if (unfinished(step, t) && now - t->began > fmax(patience, longer * stretches(t)) &&
+            (alone || step->gradients.filled[t->shard] == 0))
             return t;
     return NULL;
 }
@@ -135,15 +168,19 @@ bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own, ls_attempt *late)
 {
     ls_attempts *attempts = &step->trainer->attempts;
     const bool lost = isinf(late->began);
-    const int buffer = lost ? late->buffer : take_spare(step);
+    const int buffer = lost ? late->buffer : take_spare(step, BUFFER),
+              room = lost || late->room < 0 ? late->room : take_spare(step, ROOM);
+    const bool begins = buffer >= 0 && (room >= 0 || late->room < 0);
     for (ls_attempt *t = attempts->at; t < attempts->at + attempts->n; t++)
         if (unfinished(step, t) && t->shard == late->shard)
             t->began = ls_seconds(); /* nobody else for now; and this one may be late in its turn */
     if (lost)
         atomic_store(&late->step, NULL);
-    if (buffer >= 0)
-        ls_attempt_begin(step, own, late->shard, buffer);
-    return buffer >= 0;
+    if (begins) {
+        ls_attempt_begin(step, own, late->shard, buffer, room);
+        own->anew = true;
+    }
+    return begins;
 }
 
 bool ls_attempt_fills(ls_step_job *step, const ls_attempt *t)
@@ -152,11 +189,6 @@ bool ls_attempt_fills(ls_step_job *step, const ls_attempt *t)
         return false;
     step->gradients.filled[t->shard]++;
     return true;
-}
-
-void ls_attempt_put_aside(ls_attempt *t)
-{
-    atomic_store(&t->step, NULL);
 }
 
 void ls_attempt_lose(ls_step_job *step, ls_attempt *t)
@@ -170,25 +202,39 @@ void ls_attempt_lose(ls_step_job *step, ls_attempt *t)
         atomic_store(&t->step, NULL);
 }
 
-bool ls_attempt_finish(ls_step_job *step, ls_attempt *t, int *bucket)
+/* Whether it comes first where all attempts at the shard end; then its buffer is the shard's. */
+static bool comes_first(ls_step_job *step, const ls_attempt *t)
 {
     ls_attempts *attempts = &step->trainer->attempts;
-    int leaf = step->gradients.tree.size + t->shard;
-    size_t state = step->trainer->network->flat.state;
-    bool first = unfinished(step, t);
+    if (!unfinished(step, t))
+        return false;
+    step->gradients.tree.buffer[step->gradients.tree.size + t->shard] = t->buffer;
+    atomic_store(&attempts->longest,
+                 fmax(forgets * atomic_load(&attempts->longest), (ls_seconds() - t->began) / stretches(t)));
+    for (ls_attempt *other = attempts->at; other < attempts->at + attempts->n; other++)
+        if (other != t && atomic_load(&other->step) == step && other->shard == t->shard)
+            atomic_store(&other->over, true);
+    return true;
+}
+
+bool ls_attempt_put_aside(ls_step_job *step, ls_attempt *t)
+{
+    const bool first = comes_first(step, t);
+    atomic_store(&t->step, NULL);
+    return first;
+}
+
+bool ls_attempt_finish(ls_step_job *step, ls_attempt *t)
+{
+    const size_t state = step->trainer->network->flat.state;
+    const bool first = comes_first(step, t);
     if (first) {
         ls_attempt_rows from = ls_attempt_rows_of(step, t), to = rows_of(step, t->shard);
         if (from.statistics != to.statistics) {
             memcpy(to.statistics, from.statistics, state * sizeof(float));
             memcpy(to.metrics, from.metrics, LS_METRICS * sizeof(float));
         }
-        step->gradients.tree.buffer[leaf] = t->buffer;
-        step->gradients.tree.state[leaf] = LS_NODE_DONE;
-        *bucket = step->gradients.filled[t->shard];
-        atomic_store(&attempts->longest, fmax(forgets * atomic_load(&attempts->longest), ls_seconds() - t->began));
-        for (ls_attempt *other = attempts->at; other < attempts->at + attempts->n; other++)
-            if (other != t && atomic_load(&other->step) == step && other->shard == t->shard)
-                atomic_store(&other->over, true);
+        step->gradients.tree.state[step->gradients.tree.size + t->shard] = LS_NODE_DONE;
     }
     atomic_store(&t->step, NULL);
     return first;

@@ -10,12 +10,20 @@
  * there. With several ranks a node's sum is made in place, so only a shard that has filled no bucket yet can be taken
  * over.
  *
+ * Where shards meet (cohort.h), an attempt is at a shard up to the next meeting, and has a room too. A stand-in begins
+ * the shard anew, in a buffer and a room of its own. It goes through the meetings that the shard has come to without
+ * waiting: their totals are there until the step's end. The first attempt to come to the next one gives its sums, and
+ * its buffer and room are the shard's from there on.
+ *
  * What an attempt holds stays its own until its worker comes back, also beyond the step's end; the slot of its step is
  * not used again before. */
 #ifndef LS_TRAIN_ATTEMPTS_H
 #define LS_TRAIN_ATTEMPTS_H
 
 #include "train/job.h"
+
+/* Of a row for the statistics and metrics of one shard. */
+size_t ls_attempt_row_floats(const ls_network *network);
 
 /* Once the parameters' shapes are known. */
 ls_status ls_attempts_init(struct ls_trainer *trainer);
@@ -24,9 +32,11 @@ void ls_attempts_destroy(struct ls_trainer *trainer);
 /* With the step's lock held: */
 
 /* At a step's beginning: every buffer that nobody holds is handed to `freed`, and another for each that somebody does.
- * False where there is no memory for one of these. */
+ * False where there is no memory for one of these. The second: of rooms. */
 bool ls_attempts_free_buffers(ls_step_job *step, void (*freed)(void *user, int buffer), void *user);
-void ls_attempt_begin(ls_step_job *step, ls_attempt *t, int shard, int buffer);
+bool ls_attempts_free_rooms(ls_step_job *step, void (*freed)(void *user, int room), void *user);
+/* room -1: its shard meets no others */
+void ls_attempt_begin(ls_step_job *step, ls_attempt *t, int shard, int buffer, int room);
 /* Where the attempt's statistics and metrics belong, from any thread: in its row, or at once in the step's, where they
  * are known when all that was handed in is done. There a shard is handed in once, as a whole, so that no two attempts
  * write them. */
@@ -41,11 +51,11 @@ ls_attempt *ls_attempt_late(const ls_step_job *step);
  * none.
  */
 bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own, ls_attempt *late);
-/* The shard is computed: true for the first attempt at it, whose numbers are now the shard's, with the buckets that
- * were not counted before from *bucket on. The attempt then holds nothing more. */
-bool ls_attempt_finish(ls_step_job *step, ls_attempt *t, int *bucket);
-/* The shard waits for others, and any worker may go on with it. */
-void ls_attempt_put_aside(ls_attempt *t);
+/* The shard is computed: true for the first attempt at it, whose numbers are now the shard's. The attempt then holds
+ * nothing more. */
+bool ls_attempt_finish(ls_step_job *step, ls_attempt *t);
+/* The same for a shard that has come to its next meeting, from which any worker may go on with it. */
+bool ls_attempt_put_aside(ls_step_job *step, ls_attempt *t);
 /* The device has failed. */
 void ls_attempt_lose(ls_step_job *step, ls_attempt *t);
 /* Whether the bucket that the attempt has just filled counts. */

@@ -4,6 +4,7 @@
 
 #include "cluster/cluster.h"
 #include "device/norm_sums.h"
+#include "train/attempts.h"
 
 enum { MOST_SHARED = 2 /* cohorts of a rank that are other ranks' too */ };
 
@@ -85,11 +86,26 @@ static void name_cohorts(ls_step_job *step)
     }
 }
 
+bool ls_cohorts_furnish(struct ls_trainer *trainer, int room)
+{
+    const ls_shard_rooms *rooms = &trainer->rooms;
+    ls_executor *master = trainer->network->master;
+    ls_shard_room *r = &rooms->at[room];
+    if (!r->arena)
+        r->arena = ls_executor_alloc(master, rooms->floats + 1, sizeof(float), "a shard's room");
+    if (r->arena && !r->sums)
+        r->sums = ls_executor_alloc(master, rooms->sums_floats + 1, sizeof(float), "a shard's room");
+    if (r->sums && !r->row)
+        r->row = ls_alloc(&trainer->session->context, ls_attempt_row_floats(trainer->network), sizeof(float),
+                          "a shard's room");
+    return r->row != NULL;
+}
+
 /* Grown here, and nowhere while steps are under way. */
 static ls_status reserve_rooms(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
-    ls_executor *master = trainer->network->master;
+    ls_context *context = &trainer->session->context;
     size_t floats = 0, sums = 0;
     int wanted = 0;
     for (int i = 0; i < step->trainer->network->n_pending; i++) {
@@ -107,22 +123,19 @@ static ls_status reserve_rooms(ls_step_job *step)
     sums = rooms->sums_floats > sums ? rooms->sums_floats : sums;
     wanted = rooms->n > wanted ? rooms->n : wanted;
     ls_cohorts_release_rooms(trainer);
-    rooms->at = ls_alloc(&trainer->session->context, (size_t)wanted, sizeof *rooms->at, "the shards' rooms");
-    rooms->free = rooms->at
-                      ? ls_alloc(&trainer->session->context, (size_t)wanted, sizeof *rooms->free, "the shards' rooms")
-                      : NULL;
-    for (; rooms->free && rooms->n < wanted; rooms->n++) {
-        ls_shard_room *room = &rooms->at[rooms->n];
-        room->arena = ls_executor_alloc(master, floats + 1, sizeof(float), "a shard's room");
-        room->sums = room->arena ? ls_executor_alloc(master, sums + 1, sizeof(float), "a shard's room") : NULL;
-        if (!room->sums) {
-            ls_executor_release(master, room->arena);
-            break;
-        }
-    }
+    rooms->at = ls_alloc(context, (size_t)(wanted + trainer->attempts.n), sizeof *rooms->at, "the shards' rooms");
+    rooms->free = rooms->at ? ls_alloc(context, (size_t)wanted, sizeof *rooms->free, "the shards' rooms") : NULL;
+    if (!rooms->free)
+        return ls_status_of(trainer->session);
+    rooms->n = wanted;
     rooms->floats = floats;
     rooms->sums_floats = sums;
-    return rooms->n == wanted ? LS_OK : ls_status_of(trainer->session);
+    for (int i = 0; i < wanted; i++)
+        if (!ls_cohorts_furnish(trainer, i)) {
+            ls_cohorts_release_rooms(trainer);
+            return ls_status_of(trainer->session);
+        }
+    return LS_OK;
 }
 
 ls_status ls_cohorts_reserve(ls_step_job *step)
@@ -158,9 +171,10 @@ ls_status ls_cohorts_reserve(ls_step_job *step)
 void ls_cohorts_release_rooms(struct ls_trainer *trainer)
 {
     ls_shard_rooms *rooms = &trainer->rooms;
-    for (int i = 0; i < rooms->n; i++) {
+    for (int i = 0; rooms->n && i < rooms->n + trainer->attempts.n; i++) {
         ls_executor_release(trainer->network->master, rooms->at[i].arena);
         ls_executor_release(trainer->network->master, rooms->at[i].sums);
+        ls_release(&trainer->session->context, rooms->at[i].row);
     }
     ls_release(&trainer->session->context, rooms->at);
     ls_release(&trainer->session->context, rooms->free);
@@ -181,11 +195,16 @@ void ls_cohorts_begin(ls_step_job *step)
         cohorts->shards[j] = (ls_cohort_shard){.cohort = cohorts->shards[j].cohort, .room = -1};
 }
 
-void ls_cohorts_free_rooms(ls_step_job *step)
+static void free_room(void *user, int room)
 {
-    ls_shard_rooms *rooms = &step->trainer->rooms;
-    for (rooms->n_free = 0; rooms->n_free < rooms->n; rooms->n_free++)
-        rooms->free[rooms->n_free] = rooms->n_free;
+    ls_shard_rooms *rooms = user;
+    rooms->free[rooms->n_free++] = room;
+}
+
+bool ls_cohorts_free_rooms(ls_step_job *step)
+{
+    step->trainer->rooms.n_free = 0;
+    return !ls_cohorts_are_on(step) || ls_attempts_free_rooms(step, free_room, &step->trainer->rooms);
 }
 
 /* ---- Who goes on with what ---- */
@@ -230,7 +249,7 @@ int ls_cohorts_choose(const ls_step_job *step, const ls_worker *worker)
     return atomic_load(&step->pulls.next) < step->mine ? choose_new(step, worker) : -1;
 }
 
-void ls_cohorts_take(ls_step_job *step, int shard)
+int ls_cohorts_take(ls_step_job *step, int shard)
 {
     ls_shard_rooms *rooms = &step->trainer->rooms;
     ls_cohort_shard *s = &step->cohorts.shards[shard];
@@ -241,14 +260,14 @@ void ls_cohorts_take(ls_step_job *step, int shard)
         atomic_fetch_sub(&step->cohorts.ready, 1);
     }
     s->state = LS_SHARD_RUNS;
+    return s->room;
 }
 
-void ls_cohorts_finish(ls_step_job *step, int shard)
+void ls_cohorts_finish(ls_step_job *step, const ls_attempt *t)
 {
     ls_cohorts *cohorts = &step->cohorts;
-    ls_shard_rooms *rooms = &step->trainer->rooms;
-    ls_cohort_shard *s = &cohorts->shards[shard];
-    rooms->free[rooms->n_free++] = s->room;
+    ls_cohort_shard *s = &cohorts->shards[t->shard];
+    free_room(&step->trainer->rooms, t->room);
     s->room = -1;
     s->state = LS_SHARD_DONE;
     cohorts->at[s->cohort].finished++;
@@ -260,30 +279,33 @@ void ls_cohorts_finish(ls_step_job *step, int shard)
 
 /* ---- Runs, and meetings ---- */
 
+static ls_cohort *cohort_of(const ls_step_job *step, int shard)
+{
+    return &step->cohorts.at[step->cohorts.shards[shard].cohort];
+}
+
 /* One shard alone meets nobody: its sums are the totals. */
 static bool is_alone(const ls_cohort *cohort)
 {
     return cohort->end - cohort->first == 1;
 }
 
-bool ls_cohorts_is_last(const ls_step_job *step, int shard)
+bool ls_cohorts_is_last(const ls_step_job *step, const ls_attempt *t)
 {
-    const ls_cohort_shard *s = &step->cohorts.shards[shard];
-    const ls_cohort *cohort = &step->cohorts.at[s->cohort];
-    return is_alone(cohort) || s->passed == cohort->plan->n_meetings;
+    const ls_cohort *cohort = cohort_of(step, t->shard);
+    return is_alone(cohort) || t->passed == cohort->plan->n_meetings;
 }
 
-void ls_cohorts_bind(const ls_step_job *step, int shard, ls_bindings *bindings)
+void ls_cohorts_bind(const ls_step_job *step, const ls_attempt *t, ls_bindings *bindings)
 {
-    const ls_cohort_shard *s = &step->cohorts.shards[shard];
-    const ls_cohort *cohort = &step->cohorts.at[s->cohort];
-    const ls_shard_room *room = &step->trainer->rooms.at[s->room];
+    const ls_cohort *cohort = cohort_of(step, t->shard);
+    const ls_shard_room *room = &step->trainer->rooms.at[t->room];
     const ls_meeting *meetings = cohort->plan->meetings;
     bindings->base[LS_IN_ROOM] = room->arena;
     bindings->base[LS_IN_SUMS] = room->sums;
     bindings->base[LS_IN_TOTALS] = is_alone(cohort) ? room->sums : cohort->totals;
-    bindings->from = s->passed ? meetings[s->passed - 1].step : 0;
-    bindings->to = ls_cohorts_is_last(step, shard) ? 0 : meetings[s->passed].step;
+    bindings->from = t->passed && !t->anew ? meetings[t->passed - 1].step : 0;
+    bindings->to = ls_cohorts_is_last(step, t) ? 0 : meetings[t->passed].step;
 }
 
 /* All sums are there. */
@@ -302,20 +324,22 @@ static void meet(ls_step_job *step, ls_cohort *cohort)
     ls_count_work(&step->trainer->session->context);
 }
 
-void ls_cohorts_arrive(ls_step_job *step, int shard)
+bool ls_cohorts_arrive(ls_step_job *step, const ls_attempt *t)
 {
-    ls_cohort_shard *s = &step->cohorts.shards[shard];
-    ls_cohort *cohort = &step->cohorts.at[s->cohort];
-    const ls_meeting *meeting = &cohort->plan->meetings[s->passed];
-    memcpy(cohort->rows + (size_t)(shard - cohort->first) * meeting->floats,
-           step->trainer->rooms.at[s->room].sums + meeting->offset, meeting->floats * sizeof(float));
-    pthread_mutex_lock(&step->lock);
+    ls_cohort *cohort = cohort_of(step, t->shard);
+    const ls_meeting *meeting = &cohort->plan->meetings[t->passed];
+    ls_cohort_shard *s = &step->cohorts.shards[t->shard];
+    memcpy(cohort->rows + (size_t)(t->shard - cohort->first) * meeting->floats,
+           step->trainer->rooms.at[t->room].sums + meeting->offset, meeting->floats * sizeof(float));
+    s->room = t->room;
     s->passed++;
     s->state = LS_SHARD_ASIDE;
-    const bool all = ++cohort->arrived == cohort->mine_end - cohort->mine;
-    pthread_mutex_unlock(&step->lock);
-    if (!all)
-        return;
+    return ++cohort->arrived == cohort->mine_end - cohort->mine;
+}
+
+void ls_cohorts_meet(ls_step_job *step, int shard)
+{
+    ls_cohort *cohort = cohort_of(step, shard);
     if (cohort->mine_end - cohort->mine == cohort->end - cohort->first)
         meet(step, cohort);
     else

@@ -26,19 +26,28 @@ void ls_cohorts_begin(ls_step_job *step); /* before it is handed in */
 
 /* With the step's lock held: */
 
-void ls_cohorts_free_rooms(ls_step_job *step); /* all of them, at a step's beginning */
+/* At a step's beginning: all of them, but for those that late workers hold still. False where there is no memory for
+ * others in their place. */
+bool ls_cohorts_free_rooms(ls_step_job *step);
+/* Gives the room memory where it has none yet. */
+bool ls_cohorts_furnish(struct ls_trainer *trainer, int room);
 /* A shard that this worker can go on with, or begin; -1: none now. */
 int ls_cohorts_choose(const ls_step_job *step, const ls_worker *worker);
-/* It is computed from here on until it arrives or is done. */
-void ls_cohorts_take(ls_step_job *step, int shard);
-void ls_cohorts_finish(ls_step_job *step, int shard);
+/* It is computed from here on, in the room that comes back, until it arrives or is done. */
+int ls_cohorts_take(ls_step_job *step, int shard);
+/* The attempt that is the first one there has brought its shard to the end, or to its next meeting, where it leaves its
+ * sums: true for the last of this rank's shards. */
+void ls_cohorts_finish(ls_step_job *step, const ls_attempt *t);
+bool ls_cohorts_arrive(ls_step_job *step, const ls_attempt *t);
 
-/* How the shard is to be run now: up to its next meeting. */
-void ls_cohorts_bind(const ls_step_job *step, int shard, ls_bindings *bindings);
-/* Whether the run was its last. */
-bool ls_cohorts_is_last(const ls_step_job *step, int shard);
-/* It has come to its next meeting. The last one of this rank's adds the sums up, or has them sent. */
-void ls_cohorts_arrive(ls_step_job *step, int shard);
+/* Without it: */
+
+/* How the attempt is to be run: up to its shard's next meeting, or its end. */
+void ls_cohorts_bind(const ls_step_job *step, const ls_attempt *t, ls_bindings *bindings);
+/* Whether to its end. */
+bool ls_cohorts_is_last(const ls_step_job *step, const ls_attempt *t);
+/* Adds the sums up, or has them sent, when all of this rank's shards have left theirs. */
+void ls_cohorts_meet(ls_step_job *step, int shard);
 
 static inline bool ls_cohorts_are_on(const ls_step_job *step)
 {

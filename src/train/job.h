@@ -43,6 +43,9 @@ typedef struct ls_slices {
 typedef struct ls_attempt {
     _Atomic(struct ls_step_job *) step; /* NULL: at none */
     int shard, buffer;                  /* of the pool */
+    int room;                           /* of the trainer's, where shards meet; else -1 */
+    int passed;                         /* meetings that the shard had come to when the attempt began */
+    bool anew;                          /* it stands in, and has begun the shard at its first operation */
     double began;                       /* it or, since, a stand-in; -infinity: the device has just failed */
     double measured;                    /* when the worker's meter began it: when its shard was pulled */
     atomic_bool over;                   /* another has finished the shard */
@@ -53,9 +56,10 @@ typedef struct ls_attempts {
     ls_attempt *at; /* [n], one a worker */
     int n;
     float *rows;
-    int64_t
-        *spares; /* [n] the step that each of the pool's last n buffers is used by; they are made at their first use */
-    _Atomic double longest; /* seconds that a finished attempt has taken, of late */
+    /* [n] The step that each of the pool's last n buffers is used by, and of the rooms; they are made at their first
+     * use. */
+    int64_t *spares, *spare_rooms;
+    _Atomic double longest; /* seconds that an attempt has taken, of late: up to the next meeting, where shards meet */
 } ls_attempts;
 
 /* Who takes which of this rank's shards (pull.c). */
@@ -108,9 +112,10 @@ typedef struct ls_cohorts {
 /* What shards keep while they are put aside. */
 typedef struct ls_shard_room {
     float *arena, *sums;
+    float *row; /* as an attempt's */
 } ls_shard_room;
 typedef struct ls_shard_rooms {
-    ls_shard_room *at;
+    ls_shard_room *at;          /* [n], and one for each worker that attempts.c needs beside them */
     size_t floats, sums_floats; /* of each */
     int n, n_free, *free;
 } ls_shard_rooms;

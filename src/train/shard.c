@@ -23,8 +23,7 @@ static void free_buffer(void *user, int buffer)
 bool ls_shards_begin(ls_step_job *step)
 {
     step->trainer->n_free = 0;
-    ls_cohorts_free_rooms(step);
-    return ls_attempts_free_buffers(step, free_buffer, step->trainer);
+    return ls_attempts_free_buffers(step, free_buffer, step->trainer) && ls_cohorts_free_rooms(step);
 }
 
 /* Sums a finished subtree into its first buffer, with the lock released meanwhile. */
@@ -52,13 +51,13 @@ void ls_shard_wait(ls_step_job *step)
 static bool stand_in(ls_step_job *step, ls_worker *worker, bool waiting, int *finished);
 
 /* There is a free one. */
-static void begin_with_buffer(ls_step_job *step, int j, ls_attempt *t)
+static void begin_with_buffer(ls_step_job *step, int j, ls_attempt *t, int room)
 {
     struct ls_trainer *trainer = step->trainer;
     int buffer = trainer->free_buffers[--trainer->n_free];
     step->gradients.tree.buffer[step->gradients.tree.size + j] = buffer;
     step->gradients.tree.state[step->gradients.tree.size + j] = LS_NODE_RUNNING;
-    ls_attempt_begin(step, t, j, buffer);
+    ls_attempt_begin(step, t, j, buffer, room);
 }
 
 /* Begins an attempt at shard j, with a buffer for its gradient. Pulling pauses here while too many partial gradients
@@ -83,7 +82,7 @@ static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attemp
         }
     }
     ls_meter_go(&worker->meter, LS_SPAN_SHARD, j);
-    begin_with_buffer(step, j, t);
+    begin_with_buffer(step, j, t, -1);
     pthread_mutex_unlock(&step->lock);
     return true;
 }
@@ -202,7 +201,7 @@ static void compute(running *r)
         ls_measure_bind(step->profile, r->plan, r->worker, &bindings.probe);
     ls_replica_bind_training(network, turn, &bindings);
     if (ls_cohorts_are_on(step))
-        ls_cohorts_bind(step, r->t->shard, &bindings);
+        ls_cohorts_bind(step, r->t, &bindings);
     const ls_measuring measuring = ls_measure_by(step->profile);
     bindings.helpers = ls_sharing_begin(&r->worker->sharing, &measuring);
     ls_feed_run(r->microbatch->feed, r->local, turn, &bindings, (uint64_t)step->number,
@@ -217,21 +216,48 @@ static void compute(running *r)
         atomic_store(&step->ending.broken, 1);
 }
 
+/* The shard's first n buckets are whole; those of them count that did not before. The lock is held. */
+static void fill_up(const running *r, int n)
+{
+    ls_step_job *step = r->step;
+    int *filled = &step->gradients.filled[r->t->shard];
+    if (*filled < n)
+        look_at_loss(r);
+    for (; *filled < n; ++*filled)
+        fill(step, r->plan->whole[*filled]);
+}
+
 /* Takes what was computed as the shard's; false where another attempt was there first. */
 static bool take_shard(running *r)
 {
     ls_step_job *step = r->step;
-    int bucket;
     pthread_mutex_lock(&step->lock);
-    const bool first = ls_attempt_finish(step, r->t, &bucket);
+    const bool first = ls_attempt_finish(step, r->t);
     if (first) {
         look_at_loss(r);
-        for (; bucket < step->trainer->network->flat.n_buckets; bucket++)
-            fill(step, r->plan->whole[bucket]);
+        fill_up(r, step->trainer->network->flat.n_buckets);
+        if (ls_cohorts_are_on(step))
+            ls_cohorts_finish(step, r->t);
         pthread_cond_broadcast(&step->changed);
     }
     pthread_mutex_unlock(&step->lock);
     return first;
+}
+
+/* Takes what was computed as the shard's up to its next meeting, unless another attempt was there first. */
+static void take_stretch(running *r)
+{
+    ls_step_job *step = r->step;
+    bool all = false;
+    pthread_mutex_lock(&step->lock);
+    if (ls_attempt_put_aside(step, r->t)) {
+        if (!r->at_once)
+            fill_up(r, r->plan->steps[r->plan->meetings[r->t->passed].step].first_bucket);
+        all = ls_cohorts_arrive(step, r->t);
+    }
+    pthread_mutex_unlock(&step->lock);
+    if (all)
+        ls_cohorts_meet(step, r->t->shard);
 }
 
 /* Seconds that the attempt's run has taken, which ranks that are measured add up. */
@@ -260,6 +286,20 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t, boo
     *finished += take_shard(&r);
 }
 
+/* The same of an attempt at a shard that meets others: to its next meeting, or to its end. */
+static void run_on(ls_step_job *step, ls_worker *worker, ls_attempt *t, int *finished)
+{
+    running r = running_of(step, worker, t);
+    const bool last = ls_cohorts_is_last(step, t);
+    compute(&r);
+    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, last ? r.images : 0, t->measured);
+    note_computing(step, t);
+    if (last)
+        *finished += take_shard(&r);
+    else
+        take_stretch(&r);
+}
+
 static ls_attempt *attempt_of(const ls_step_job *step, const ls_worker *worker)
 {
     return &step->trainer->attempts.at[worker - worker->engine->workers];
@@ -277,7 +317,10 @@ static bool stand_in(ls_step_job *step, ls_worker *worker, bool waiting, int *fi
     if (begun) {
         const double pulled = own->measured; /* of a shard that this one waits for a buffer for */
         own->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, own->shard);
-        run_attempt(step, worker, own, waiting, finished);
+        if (ls_cohorts_are_on(step))
+            run_on(step, worker, own, finished);
+        else
+            run_attempt(step, worker, own, waiting, finished);
         own->measured = pulled;
     }
     pthread_mutex_lock(&step->lock);
@@ -308,27 +351,6 @@ void ls_shard_compute(ls_step_job *step, int j, ls_worker *worker, int *finished
 
 /* ---- Shards of cohorts ---- */
 
-/* Runs the shard to its next meeting, or to its end. */
-static void run_on(ls_step_job *step, ls_worker *worker, ls_attempt *t, int *finished)
-{
-    running r = running_of(step, worker, t);
-    const int j = t->shard;
-    const bool last = ls_cohorts_is_last(step, j);
-    compute(&r);
-    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, j, last ? r.images : 0, t->measured);
-    note_computing(step, t);
-    if (!last) {
-        ls_attempt_put_aside(t);
-        ls_cohorts_arrive(step, j);
-        return;
-    }
-    *finished += take_shard(&r);
-    pthread_mutex_lock(&step->lock);
-    ls_cohorts_finish(step, j);
-    pthread_cond_broadcast(&step->changed);
-    pthread_mutex_unlock(&step->lock);
-}
-
 bool ls_shard_go_on(ls_step_job *step, ls_worker *worker, int *finished)
 {
     struct ls_trainer *trainer = step->trainer;
@@ -343,11 +365,12 @@ bool ls_shard_go_on(ls_step_job *step, ls_worker *worker, int *finished)
     }
     const bool goes = j >= 0 && !node && (!begins || trainer->n_free > 0);
     if (goes) {
-        ls_cohorts_take(step, j);
+        const int room = ls_cohorts_take(step, j);
         if (begins)
-            begin_with_buffer(step, j, t);
+            begin_with_buffer(step, j, t, room);
         else
-            ls_attempt_begin(step, t, j, atomic_load(&step->gradients.tree.buffer[step->gradients.tree.size + j]));
+            ls_attempt_begin(step, t, j, atomic_load(&step->gradients.tree.buffer[step->gradients.tree.size + j]),
+                             room);
     }
     pthread_mutex_unlock(&step->lock);
     if (!goes)
