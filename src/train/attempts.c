@@ -117,7 +117,7 @@ void ls_attempt_begin(ls_step_job *step, ls_attempt *t, int shard, int buffer, i
     t->buffer = buffer;
     t->room = room;
     t->passed = room < 0 ? 0 : step->cohorts.shards[shard].passed;
-    t->anew = false;
+    t->anew = t->contested = false;
     t->began = ls_seconds();
     atomic_store(&t->over, false);
     atomic_store(&t->step, step);
@@ -151,12 +151,18 @@ static int stretches(const ls_attempt *t)
     return t->anew ? t->passed + 1 : 1;
 }
 
+/* No other rank trains with this one. */
+static bool is_alone(const ls_step_job *step)
+{
+    return ls_cluster_ranks(step->trainer->session->options.cluster) == 1;
+}
+
 ls_attempt *ls_attempt_late(const ls_step_job *step)
 {
     ls_attempts *attempts = &step->trainer->attempts;
     const double patience = step->trainer->session->patience, longer = FAR_LONGER * atomic_load(&attempts->longest),
                  now = ls_seconds();
-    bool alone = ls_cluster_ranks(step->trainer->session->options.cluster) == 1;
+    const bool alone = is_alone(step);
     for (ls_attempt *t = attempts->at; t < attempts->at + attempts->n; t++)
         if (unfinished(step, t) && now - t->began > fmax(patience, longer * stretches(t)) &&
             (alone || step->gradients.filled[t->shard] == 0))
@@ -172,19 +178,23 @@ bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own, ls_attempt *late)
               room = lost || late->room < 0 ? late->room : take_spare(step, ROOM);
     const bool begins = buffer >= 0 && (room >= 0 || late->room < 0);
     for (ls_attempt *t = attempts->at; t < attempts->at + attempts->n; t++)
-        if (unfinished(step, t) && t->shard == late->shard)
+        if (unfinished(step, t) && t->shard == late->shard) {
             t->began = ls_seconds(); /* nobody else for now; and this one may be late in its turn */
+            t->contested = true;
+        }
     if (lost)
         atomic_store(&late->step, NULL);
     if (begins) {
         ls_attempt_begin(step, own, late->shard, buffer, room);
-        own->anew = true;
+        own->anew = own->contested = true;
     }
     return begins;
 }
 
 bool ls_attempt_fills(ls_step_job *step, const ls_attempt *t)
 {
+    if (t->contested && !is_alone(step)) /* all count when the first of them comes to its end */
+        return false;
     if (atomic_load(&t->over) || step->gradients.tree.buffer[step->gradients.tree.size + t->shard] != t->buffer)
         return false;
     step->gradients.filled[t->shard]++;

@@ -8,7 +8,7 @@
  * takes its buffer over. Otherwise buckets that the first attempt has filled are counted as it goes, and may be summed
  * from its buffer; a stand-in's buffer takes that one's place when it has finished, and both hold the same numbers
  * there. With several ranks a node's sum is made in place, so only a shard that has filled no bucket yet can be taken
- * over.
+ * over, and from then on none counts before the first attempt comes to its end.
  *
  * Where shards meet (cohort.h), an attempt is at a shard up to the next meeting, and has a room too. A stand-in begins
  * the shard anew, in a buffer and a room of its own. It goes through the meetings that the shard has come to without

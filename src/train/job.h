@@ -46,6 +46,7 @@ typedef struct ls_attempt {
     int room;                           /* of the trainer's, where shards meet; else -1 */
     int passed;                         /* meetings that the shard had come to when the attempt began */
     bool anew;                          /* it stands in, and has begun the shard at its first operation */
+    bool contested;                     /* others are at the shard too, or were */
     double began;                       /* it or, since, a stand-in; -infinity: the device has just failed */
     double measured;                    /* when the worker's meter began it: when its shard was pulled */
     atomic_bool over;                   /* another has finished the shard */
