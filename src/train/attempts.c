@@ -5,7 +5,6 @@
 
 #include "base/timer.h"
 #include "cluster/cluster.h"
-#include "train/cohort.h"
 
 enum { METRICS_ROOM = 16 /* floats: a cache line */, FAR_LONGER = 10 };
 static const double forgets = 0.99; /* a hiccup, after some hundred shards */
@@ -61,10 +60,25 @@ static bool held(const ls_attempts *attempts, kept what, int number)
     return false;
 }
 
+bool ls_attempts_furnish(struct ls_trainer *trainer, int room)
+{
+    const ls_shard_rooms *rooms = &trainer->rooms;
+    ls_executor *master = trainer->network->master;
+    ls_shard_room *r = &rooms->at[room];
+    if (!r->arena)
+        r->arena = ls_executor_alloc(master, rooms->floats + 1, sizeof(float), "a shard's room");
+    if (r->arena && !r->sums)
+        r->sums = ls_executor_alloc(master, rooms->sums_floats + 1, sizeof(float), "a shard's room");
+    if (r->sums && !r->row)
+        r->row = ls_alloc(&trainer->session->context, ls_attempt_row_floats(trainer->network), sizeof(float),
+                          "a shard's room");
+    return r->row != NULL;
+}
+
 static bool has_memory(struct ls_trainer *trainer, kept what, int number)
 {
     if (what == ROOM)
-        return ls_cohorts_furnish(trainer, number);
+        return ls_attempts_furnish(trainer, number);
     if (!trainer->pool[number])
         trainer->pool[number] = ls_executor_alloc(trainer->network->master, trainer->network->flat.trainable,
                                                   sizeof(float), "a partial gradient");

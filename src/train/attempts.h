@@ -29,6 +29,9 @@ size_t ls_attempt_row_floats(const ls_network *network);
 ls_status ls_attempts_init(struct ls_trainer *trainer);
 void ls_attempts_destroy(struct ls_trainer *trainer);
 
+/* Gives a room memory where it has none yet; the step's lock is held, or no step is under way. */
+bool ls_attempts_furnish(struct ls_trainer *trainer, int room);
+
 /* With the step's lock held: */
 
 /* At a step's beginning: every buffer that nobody holds is handed to `freed`, and another for each that somebody does.

@@ -86,21 +86,6 @@ static void name_cohorts(ls_step_job *step)
     }
 }
 
-bool ls_cohorts_furnish(struct ls_trainer *trainer, int room)
-{
-    const ls_shard_rooms *rooms = &trainer->rooms;
-    ls_executor *master = trainer->network->master;
-    ls_shard_room *r = &rooms->at[room];
-    if (!r->arena)
-        r->arena = ls_executor_alloc(master, rooms->floats + 1, sizeof(float), "a shard's room");
-    if (r->arena && !r->sums)
-        r->sums = ls_executor_alloc(master, rooms->sums_floats + 1, sizeof(float), "a shard's room");
-    if (r->sums && !r->row)
-        r->row = ls_alloc(&trainer->session->context, ls_attempt_row_floats(trainer->network), sizeof(float),
-                          "a shard's room");
-    return r->row != NULL;
-}
-
 /* Grown here, and nowhere while steps are under way. */
 static ls_status reserve_rooms(ls_step_job *step)
 {
@@ -131,7 +116,7 @@ static ls_status reserve_rooms(ls_step_job *step)
     rooms->floats = floats;
     rooms->sums_floats = sums;
     for (int i = 0; i < wanted; i++)
-        if (!ls_cohorts_furnish(trainer, i)) {
+        if (!ls_attempts_furnish(trainer, i)) {
             ls_cohorts_release_rooms(trainer);
             return ls_status_of(trainer->session);
         }
