@@ -1,7 +1,7 @@
 """Python source of the functions and layers that the headers declare."""
 import keyword
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 NUMBERS = {"int": ("int", "0"), "int64_t": ("int", "0"), "int32_t": ("int", "0"), "uint64_t": ("int", "0"), "double": ("float", "0.0"),
            "float": ("float", "0.0")}
@@ -13,6 +13,7 @@ OF_LOSS = {"ls_huber": {"delta"}, "ls_bce": {"class_weights", "positive_weights"
 OF_BATCH_NORM = {"momentum", "frozen", "by_shard"}
 # What other functions have too: X gives way to X_with, which takes options.
 INSTEAD = {"ls_cross_entropy_smooth"}
+IN_ORDER = {"ls_pool"}  # options that are given without their names too, and whose kernel must be
 NO_LAYERS = {"ls_sum", "ls_mean"}  # their result is no row for each image
 SPELT = {"relu": "ReLU", "leaky_relu": "LeakyReLU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SiLU", "lstm": "LSTM", "gru": "GRU",
          "rms_norm": "RMSNorm"}
@@ -111,6 +112,9 @@ def _signature(read, function, arguments, tensors):
         elif struct:
             keywords, expression = _options(read, function, struct, named, tensors)
             given.append(expression)
+            if struct.name in IN_ORDER:
+                positional += [replace(one, declared=one.declared.replace("kernel: int = 0", "kernel: int")) for one in keywords]
+                keywords = []
         else:
             last = all(one.name in MAY_LACK or "options" in one.name for one in arguments[i + 1:])
             made = _argument(read, function, argument, last)
@@ -219,7 +223,7 @@ def layers(read):
         name = _class_name(function.name[6:].removesuffix("_with"))
         names.append(name)
         said = _doc(_said(read, function), keywords, function.name, "    ", function.header)
-        told = ", ".join([one.name for one in positional] + [f"{one.name}={one.name}" for one in keywords])
+        told = ", ".join(f"{one.name}={one.name}" if " = " in one.declared else one.name for one in positional + keywords)
         text.append(_layer_class(name, "_Layer", said, _declared(positional, keywords, "self"),
                                  f"(_lib.{function.name}, {', '.join(given)})", told))
     for function in read.functions.values():

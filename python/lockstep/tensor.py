@@ -1,7 +1,8 @@
 """Tensors: numbers on a device, or a computation that gives them."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 import numpy
 
@@ -144,6 +145,13 @@ class Tensor:
 
     __float__ = item
 
+    if not TYPE_CHECKING:  # which would take any name for one that is there
+        def __getattr__(self, name):
+            from . import functional
+            near = [one for one in functional.__all__ if one == name or one.startswith(name + "_")]
+            tell = f"such as {', '.join(near)}" if near else "help(lockstep) lists them"
+            raise AttributeError(f"a Tensor has no {name!r}; functions of tensors are lockstep's own, {tell}")
+
     def __repr__(self):
         if self._recorded is not None or self.session.closed:
             return f"<lockstep.Tensor of a {'forward' if self._recorded else 'closed session'}>"
@@ -217,22 +225,41 @@ class Tensor:
 
     # ---- Arithmetic ----
 
+    def _operand(self, other) -> Optional[Tensor]:
+        """The other operand: a number is one of this shape, x**0 being 1 everywhere; None where it is neither."""
+        if isinstance(other, Real):
+            return made(lib.ls_scale, made(lib.ls_power, self, 0.0), float(other))
+        return other if isinstance(other, Tensor) else None
+
     def _with(self, function, other):
-        return made(function, self, other) if isinstance(other, Tensor) else NotImplemented
+        operand = self._operand(other)
+        return NotImplemented if operand is None else made(function, self, operand)
+
+    def _behind(self, function, other):
+        operand = self._operand(other)
+        return NotImplemented if operand is None else made(function, operand, self)
 
     def __add__(self, other) -> Tensor:
         return self._with(lib.ls_add, other)
 
+    __radd__ = __add__
+
     def __sub__(self, other) -> Tensor:
         return self._with(lib.ls_subtract, other)
 
+    def __rsub__(self, other) -> Tensor:
+        return self._behind(lib.ls_subtract, other)
+
     def __mul__(self, other) -> Tensor:
-        return made(lib.ls_scale, self, other) if isinstance(other, (int, float)) else self._with(lib.ls_multiply, other)
+        return made(lib.ls_scale, self, float(other)) if isinstance(other, Real) else self._with(lib.ls_multiply, other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other) -> Tensor:
         return self._with(lib.ls_divide, other)
+
+    def __rtruediv__(self, other) -> Tensor:
+        return self._behind(lib.ls_divide, other)
 
     def __neg__(self) -> Tensor:
         return made(lib.ls_scale, self, -1.0)
@@ -241,7 +268,7 @@ class Tensor:
         return made(lib.ls_abs, self)
 
     def __pow__(self, exponent) -> Tensor:
-        return made(lib.ls_power, self, exponent) if isinstance(exponent, (int, float)) else NotImplemented
+        return made(lib.ls_power, self, float(exponent)) if isinstance(exponent, Real) else NotImplemented
 
     def __matmul__(self, other) -> Tensor:
         return self._with(lib.ls_matmul, other)

@@ -336,15 +336,39 @@ def test_layers_take_their_options():
             asked = {p.name: 1 for p in inspect.signature(layer).parameters.values() if p.default is p.empty}
             if name == "Dropout":
                 asked = {"rate": 0.5}
-            pool = {"kernel": 1} if name in ("AvgPool2d", "MaxPool2d") else {}
             with ls.Session() as s:
-                net = ls.nn.Sequential(layer(**asked, **pool), ls.nn.Scale(1)).initialize("cpu:0", session=s)
+                net = ls.nn.Sequential(layer(**asked), ls.nn.Scale(1)).initialize("cpu:0", session=s)
                 shape = (2, 4) if name in ("Softmax", "Linear") else (2, 3, 4) if name in ("LSTM", "GRU", "Attention") else (2, 1, 4, 4)
                 x = s.zeros(2, 3) if name == "Embedding" else s.randn("x", *shape)
                 net.infer(x).numpy() if name != "Log" else net.infer(x)
         print("all")
     """)
     assert out == "all\n"
+
+
+def test_pools_are_called_as_elsewhere(s):
+    x = s.arange(1, 1, 6, 6).to(s.cpu(0))
+    net = ls.nn.Sequential(ls.nn.MaxPool2d(2), ls.nn.AvgPool2d(3, 1, padding=1)).initialize("cpu:0", session=s)
+    assert repr(ls.nn.MaxPool2d(3, stride=2)) == "MaxPool2d(3, stride=2)"
+    assert numpy.array_equal(net.infer(x).numpy(), ls.avg_pool2d(ls.max_pool2d(x, 2), 3, 1, 1).numpy())
+    assert numpy.array_equal(ls.max_pool2d(x, kernel=2).numpy(), [[[[7, 9, 11], [19, 21, 23], [31, 33, 35]]]])
+
+
+def test_numbers_in_a_forward(s, tmp_path):
+    class Halfway(ls.Module):
+        def __init__(self):
+            self.fc = ls.nn.Linear(4)
+
+        def forward(self, x):
+            return (1 - self.fc(x) / 2) + 0.5
+
+    x = numpy.arange(6, dtype="f").reshape(2, 3)
+    net = Halfway().initialize("cpu:0-1", session=s, init="xavier")
+    inner = x @ net.state_dict()["fc.weight"].T if net.infer(x) else None
+    assert numpy.allclose(net.infer(x).numpy(), 1.5 - inner / 2, atol=1e-6)
+    ls.mse(net(s.tensor(x)), s.zeros(2, 4)).backward()
+    ls.Trainer(net, lr=0.1).step()
+    net.export_onnx(tmp_path / "halfway.onnx")
 
 
 @pytest.mark.parametrize("wrong", [lambda: ls.nn.Conv2d(3, 16, 3), lambda: ls.nn.BatchNorm(64), lambda: ls.nn.Conv2d(8, 3, in_channels=3)])
