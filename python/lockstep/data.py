@@ -23,7 +23,8 @@ class DataInfo(NamedTuple):
 
 
 class DataCounts(NamedTuple):
-    """ls_data_counts: what the images that are used hold."""
+    """ls_data_counts: the least and the most number of all images (bytes count as value / 255), how many images are one number all over
+    in each channel and which is the first, from 0, the images of the smallest and of the largest class, and the classes without one."""
     least: float
     most: float
     plain: int
@@ -132,7 +133,7 @@ class Data:
 
     @property
     def rows(self) -> int:
-        """Images."""
+        """How many images there are."""
         return self._call(lib.ls_data_rows)
 
     def about(self) -> DataInfo:
@@ -143,11 +144,11 @@ class Data:
 
     @property
     def classes(self) -> int:
-        """0 without labels."""
+        """How many classes the labels are of; 0 without labels."""
         return self.about().classes
 
     def class_name(self, label: int) -> Optional[str]:
-        """None where it has none."""
+        """The name of a label, from 0; None where it has none."""
         return text(self._call(lib.ls_data_class, label))
 
     def summary(self) -> str:
@@ -162,6 +163,7 @@ class Data:
         return f"<lockstep.Data: {about.rows} rows of {'x'.join(map(str, sizes))}, {about.classes} classes, {len(self)} batches>"
 
     def count(self) -> DataCounts:
+        """What there is of each class; goes over all images. Raises Error: UNSUPPORTED of data that a function makes."""
         counts = ffi.new("ls_data_counts *")
         self._call(lib.ls_data_count, counts)
         return taken(DataCounts, counts)

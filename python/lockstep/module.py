@@ -244,7 +244,9 @@ class Module:
             return self._run(lib.ls_module_forward, lib.ls_module_forward_all, inputs, **keywords)
 
     def infer(self, *inputs) -> Tensor:
-        """In inference mode."""
+        """What the network makes of (images, ...) in inference mode: BatchNorm takes its running statistics, and nothing is dropped. Inputs
+        are tensors or arrays. Those on the host are spread over the devices, and the result is on the host; those on a device are
+        computed there."""
         return self._run(lib.ls_module_infer, lib.ls_module_infer_all, inputs)
 
     def _run(self, one, several, inputs):
@@ -408,6 +410,7 @@ class Module:
         self._call(lib.ls_module_name_classes, pointers if given else ffi.NULL, len(given))
 
     def class_name(self, label: int) -> Optional[str]:
+        """The name that the data had for a label, from 0; None where it has none."""
         return text(self._call(lib.ls_module_class_name, label))
 
     @property
@@ -429,7 +432,7 @@ class Module:
         return taken(Metrics, metrics)
 
     def accuracy(self, data: Data) -> float:
-        """The share of right images."""
+        """The share of images, from 0 to 1, whose largest logit is their label's. Raises Error: NOT_FINITE."""
         return self._call(lib.ls_module_accuracy, data._handle)
 
     def measure(self, data: Data, metric: Callable, n: int = 1) -> numpy.ndarray:

@@ -174,6 +174,7 @@ class Session:
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called, or the `with` is over."""
         return self._closing or not self._close.alive
 
     def close(self) -> None:
@@ -274,9 +275,11 @@ class Session:
         return Device(self, self.call(lib.ls_try_gpu, self._handle, i))
 
     def cpu(self, i: int = 0) -> Device:
+        """Core i, from 0. It is looked for when it is used: Error, NO_DEVICE."""
         return Device(self, lib.ls_cpu(i))
 
     def gpu(self, i: int = 0) -> Device:
+        """Card i, from 0. It is looked for when it is used: Error, NO_DEVICE."""
         return Device(self, lib.ls_gpu(i))
 
     def host(self) -> Device:
@@ -299,7 +302,7 @@ class Session:
 
     @property
     def bytes_moved(self) -> int:
-        """Between host and devices so far."""
+        """Bytes that Tensor.to, assign and the like moved between host and devices so far."""
         return self.call(lib.ls_bytes_moved, self._handle)
 
     @property
@@ -344,9 +347,11 @@ class Session:
         return self.tensor(array) if made is None else made
 
     def zeros(self, *shape_) -> Tensor:
+        """A tensor on the host: zeros(2, 3) and zeros((2, 3)) are both (2, 3). At most 4 dimensions."""
         return self._make(lib.ls_zeros, shape(sizes(shape_)))
 
     def full(self, value: float, *shape_) -> Tensor:
+        """The same value everywhere, in a shape as of zeros."""
         return self._make(lib.ls_full, value, shape(sizes(shape_)))
 
     def arange(self, *shape_, first: float = 0.0) -> Tensor:

@@ -102,6 +102,7 @@ class Tensor:
 
     @property
     def ndim(self) -> int:
+        """How many sizes the shape has; 0 of a single number."""
         return self._call(lib.ls_rank)
 
     def __len__(self):
@@ -111,6 +112,7 @@ class Tensor:
 
     @property
     def device(self) -> Device:
+        """Where it lies; its to() and clone() make one elsewhere."""
         return Device(self.session, self._call(lib.ls_device_of))
 
     def named(self, name: str) -> Tensor:

@@ -195,7 +195,7 @@ class Trainer:
     # ---- What it costs ----
 
     def device_times(self, i: int = 0) -> DeviceTimes:
-        """Of the i-th of the network's devices."""
+        """Seconds and shards of the i-th of the network's devices, from 0."""
         times = ffi.new("ls_device_times *")
         self._call(lib.ls_trainer_device_times, i, times)
         return taken(DeviceTimes, times)
