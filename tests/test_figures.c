@@ -145,7 +145,11 @@ static void loads_are_parts_of_the_last_seconds(void **state)
     assert_false(loads_look(w, s, NULL, two, 10.0));
     tell(0, 100.3, 50.1, 25.0);
     assert_false(loads_look(w, s, NULL, two, 10.1)); /* too soon */
-    assert_false(w->now.known);
+    tell(0, 100.1, 50, 25.3);
+    assert_true(loads_look(w, s, NULL, two, 10.3));
+    assert_false(w->now.known); /* no shard is done yet: waiting for the first one is no load */
+    tell(0, 100.3, 50.1, 25.0);
+    told[0].shards = 1;
     tell(1, 7.1, 7, 7.4);
     assert_true(loads_look(w, s, NULL, two, 10.5));
     assert_true(w->now.known);

@@ -4,8 +4,19 @@
 
 static const double between_looks = 0.2, window = 1.5; /* seconds */
 
+/* A first step that is just being begun would look like waiting, as long as nobody looks again. */
+static bool has_begun(const loads_watch *w, const ls_device_times *times)
+{
+    for (int i = 0; i < w->now.devices.n; i++)
+        if (times[i].shards > w->before[0][i].shards)
+            return true;
+    return false;
+}
+
 static void compare(loads_watch *w, const ls_device_times *times)
 {
+    if (!w->now.known && !has_begun(w, times))
+        return;
     for (int i = 0; i < w->now.devices.n; i++) {
         const ls_device_times *before = &w->before[0][i], *is = &times[i];
         double computing = is->computing - before->computing, reducing = is->reducing - before->reducing;

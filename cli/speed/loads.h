@@ -13,7 +13,7 @@ typedef struct loads {
     ls_devices devices;
     const char *names[LS_MAX_DEVICES]; /* as ls_device_str */
     load each[LS_MAX_DEVICES];
-    bool known; /* not before the first moments are over */
+    bool known; /* not before the first shard is done */
 } loads;
 
 typedef struct loads_watch {

@@ -53,6 +53,7 @@ static int run_steps(training *t)
     watch_phase("step");
     ls_wait(t->run.session);
     take_reports(t);
+    pace_show(t);
     if (!ls_failed(t->run.session))
         return 0;
     return ending_failed(t, ls_status_of(t->run.session) == LS_DIFFERS ? "--verify" : "train");
