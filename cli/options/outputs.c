@@ -17,8 +17,6 @@
 #define AT(member) offsetof(settings, member)
 
 const char *const report_files[REPORT_FILES] = {"report.html", "curve.png", "curve.svg"};
-/* What a file begins with. */
-typedef bool is_kind(const unsigned char *head, size_t n);
 static is_kind is_weights, is_log, is_timeline, is_numpy, is_onnx, is_figures;
 
 static const char whole_report[] = "a page with curves"; /* a row of the table that stands for the report's files */
@@ -356,8 +354,6 @@ int outputs_check_data(int command, const settings *chosen, const ls_data *data)
 
 /* ---- What a file holds ---- */
 
-enum { HEAD = 512 };
-
 static bool begins(const unsigned char *head, size_t n, const char *with)
 {
     return n >= strlen(with) && memcmp(head, with, strlen(with)) == 0;
@@ -401,18 +397,19 @@ static bool is_onnx(const unsigned char *head, size_t n)
     return begins(head, n, "\x08") && !is_weights(head, n);
 }
 
-/* What is empty, or cannot be read, or is no file holds nothing to lose, or nothing that can be known. */
-static bool holds_another(const struct row *row, const char *path)
+int outputs_check_kind(const char *option, const char *path, is_kind *holds, const char *noun, const char *other)
 {
-    unsigned char head[HEAD];
+    unsigned char head[OUTPUT_HEAD];
     struct stat about;
-    if (!row->holds || stat(path, &about) != 0 || !S_ISREG(about.st_mode))
-        return false;
+    if (stat(path, &about) != 0 || !S_ISREG(about.st_mode))
+        return 0;
     FILE *file = fopen(path, "re");
     const size_t n = file ? fread(head, 1, sizeof head, file) : 0;
     if (file)
         fclose(file);
-    return n > 0 && !row->holds(head, n);
+    if (!n || holds(head, n))
+        return 0;
+    return failed(option, "%s: is no %s, and would be lost; name another %s, or move it away", path, noun, other);
 }
 
 /* Whether it is the half of a checkpoint whose other half, the manifest, is beside it. */
@@ -435,15 +432,15 @@ static bool is_of_checkpoint(const char *path)
 
 int outputs_check_held(int command, const settings *chosen)
 {
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+    int status = 0;
+    for (size_t i = 0; i < sizeof table / sizeof *table && !status; i++) {
         const char *path = *(const char *const *)((const char *)chosen + table[i].place);
         if (table[i].command != command || !path)
             continue;
         if (is_of_checkpoint(path))
             return failed(table[i].option, "%s: is half of a checkpoint, which would be lost; name another file", path);
-        if (holds_another(&table[i], path))
-            return failed(table[i].option, "%s: is no %s, and would be lost; name another file, or move it away", path,
-                          table[i].noun);
+        if (table[i].holds)
+            status = outputs_check_kind(table[i].option, path, table[i].holds, table[i].noun, "file");
     }
-    return 0;
+    return status;
 }

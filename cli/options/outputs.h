@@ -51,5 +51,13 @@ int outputs_check(int command, const settings *chosen, char *const inputs[], int
 int outputs_check_data(int command, const settings *chosen, const ls_data *data);
 
 /* Refuses a file that is there and holds something else than what would be written over it: a slip may have named it.
- * Of a report's folder the names say what they hold. */
+ * check_report does so for a report's files. */
 int outputs_check_held(int command, const settings *chosen);
+
+/* Whether the `n` bytes that a file begins with, OUTPUT_HEAD at the most, are those of a kind of file. */
+enum { OUTPUT_HEAD = 512 };
+typedef bool is_kind(const unsigned char *head, size_t n);
+
+/* The same for one file, of the kind that `noun` names; `other` is what to name instead, "file". What is empty, or
+ * cannot be read, or is no file holds nothing to lose, or nothing that can be known. */
+int outputs_check_kind(const char *option, const char *path, is_kind *holds, const char *noun, const char *other);

@@ -1,7 +1,10 @@
 #include "report/figure.h"
+#include "options/outputs.h"
+#include "report/picture.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PANEL_WIDTH = 430, PANEL_HEIGHT = 300, MARGIN = 14, NAME_LINE = 20, SMOOTH = 120 };
 
@@ -88,14 +91,62 @@ static bool fill(figure *f)
     return good;
 }
 
+/* Of a figure of n runs. */
+static int charts_of(int n)
+{
+    return n > 1 ? FIGURE_CHARTS : 2;
+}
+
+static int width_of(int n)
+{
+    return charts_of(n) * PANEL_WIDTH + 2 * MARGIN;
+}
+
+static int height_of(int n)
+{
+    return PANEL_HEIGHT + 2 * MARGIN + (n > 1 ? n * NAME_LINE : 0);
+}
+
+static bool is_size(long width, long height)
+{
+    int n = 1;
+    while (n < CHART_CURVES && height_of(n) != height)
+        n++;
+    return width == width_of(n) && height == height_of(n);
+}
+
+static long read_number(const unsigned char *at)
+{
+    return (long)at[0] << 24 | (long)at[1] << 16 | (long)at[2] << 8 | (long)at[3];
+}
+
+bool figure_is_png(const unsigned char *head, size_t n)
+{
+    static const char start[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+    const size_t at = sizeof start - 1;
+    return n >= at + 8 && memcmp(head, start, at) == 0 && read_number(head + at) % PICTURE_SCALE == 0 &&
+           read_number(head + at + 4) % PICTURE_SCALE == 0 &&
+           is_size(read_number(head + at) / PICTURE_SCALE, read_number(head + at + 4) / PICTURE_SCALE);
+}
+
+bool figure_is_svg(const unsigned char *head, size_t n)
+{
+    static const char size[] = " viewBox=\"0 0 ";
+    char text[OUTPUT_HEAD + 1], *width, *end;
+    snprintf(text, sizeof text, "%.*s", (int)n, (const char *)head);
+    const char *svg = strstr(text, "<svg "), *box = svg ? strstr(svg, size) : NULL;
+    if (!box)
+        return false;
+    const long wide = strtol(box + sizeof size - 1, &width, 10);
+    return is_size(wide, strtol(width, &end, 10)) && *end == '"';
+}
+
 figure *figure_new(record *const runs[], int n)
 {
     figure *f = calloc(1, sizeof *f);
     if (!f)
         return NULL;
-    *f = (figure){.runs = runs, .n_runs = n, .n_charts = n > 1 ? 3 : 2};
-    f->width = f->n_charts * PANEL_WIDTH + 2 * MARGIN;
-    f->height = PANEL_HEIGHT + 2 * MARGIN + (n > 1 ? n * NAME_LINE : 0);
+    *f = (figure){.runs = runs, .n_runs = n, .n_charts = charts_of(n), .width = width_of(n), .height = height_of(n)};
     if (fill(f))
         return f;
     figure_free(f);

@@ -17,6 +17,10 @@ typedef struct figure {
 figure *figure_new(record *const runs[], int n);
 void figure_free(figure *f);
 
+/* Whether a file that begins so is such a figure: a picture of a size that figures have. */
+bool figure_is_png(const unsigned char *head, size_t n);
+bool figure_is_svg(const unsigned char *head, size_t n);
+
 void figure_draw(pen *p, double width, double height, const void *figure); /* all of it: a picture_draw */
 void figure_put_svg(FILE *file, const figure *f);                          /* an <svg> element for each chart */
 

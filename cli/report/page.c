@@ -80,12 +80,19 @@ static void put_dashes(FILE *file, int dash)
     fputs(")}\n", file);
 }
 
+/* Pages are known by it, those of earlier releases too. */
+static const char start[] = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+                            "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                            "<link rel=\"icon\" href=\"data:,\">\n<title>";
+
+bool page_is(const unsigned char *head, size_t n)
+{
+    return n >= sizeof start - 1 && memcmp(head, start, sizeof start - 1) == 0;
+}
+
 void page_begin(FILE *file, const char *title, const char *about)
 {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-          "<link rel=\"icon\" href=\"data:,\">\n<title>",
-          file);
+    fputs(start, file);
     put_escaped(file, title);
     fprintf(file, "</title>\n<style>\n%s", style);
     for (int i = 0; i < CURVES; i++)

@@ -5,6 +5,7 @@
 
 void page_begin(FILE *file, const char *title, const char *about);
 void page_end(FILE *file);
+bool page_is(const unsigned char *head, size_t n); /* whether a file that begins so is such a page */
 
 void page_section(FILE *file, const char *title, const char *about); /* about may be NULL */
 void page_section_end(FILE *file);

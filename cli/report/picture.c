@@ -102,7 +102,7 @@ static void draw_on(cairo_surface_t *surface, double width, double height, doubl
 
 bool picture_png(FILE *file, double width, double height, picture_draw *draw, const void *what)
 {
-    const double scale = 2;
+    const double scale = PICTURE_SCALE;
     cairo_surface_t *surface =
         cairo_image_surface_create(CAIRO_FORMAT_RGB24, (int)ceil(scale * width), (int)ceil(scale * height));
     draw_on(surface, width, height, scale, draw, what);

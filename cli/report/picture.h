@@ -8,8 +8,9 @@ const char *pictures_version(void);
 
 typedef void picture_draw(pen *p, double width, double height, const void *what);
 
-/* White paper of `width` by `height`, drawn on by `draw`. The PNG has twice as many pixels each way, for sharp
+/* White paper of `width` by `height`, drawn on by `draw`. The PNG has PICTURE_SCALE as many pixels each way, for sharp
  * screens. */
+enum { PICTURE_SCALE = 2 };
 bool picture_png(FILE *file, double width, double height, picture_draw *draw, const void *what);
 bool picture_svg(FILE *file, double width, double height, picture_draw *draw, const void *what);
 

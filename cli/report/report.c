@@ -10,10 +10,27 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { MOST_IN_TABLE = 24 /* classes */, MOST_MISTAKES = 40 };
+
+/* A file that is none of a report's stays. */
+static int check_held(const char *option, const char *folder, int i)
+{
+    static const struct {
+        is_kind *holds;
+        const char *noun;
+    } kinds[REPORT_FILES] = {
+        {page_is, "page of a report"}, {figure_is_png, "picture of a report"}, {figure_is_svg, "picture of a report"}};
+    char *path;
+    if (asprintf(&path, "%s/%s", folder, report_files[i]) < 0)
+        return failed(option, "%s", strerror(ENOMEM));
+    const int status = outputs_check_kind(option, path, kinds[i].holds, kinds[i].noun, "folder");
+    free(path);
+    return status;
+}
 
 int check_report(const char *option, const char *folder)
 {
@@ -22,7 +39,8 @@ int check_report(const char *option, const char *folder)
             option, "this program is built without cairo, which draws it; 'lockstep --version' shows what is missing");
     int status = check_new_folder(option, folder);
     for (int i = 0; i < REPORT_FILES && !status && access(folder, F_OK) == 0; i++)
-        status = check_new_file_in(option, folder, report_files[i]);
+        if ((status = check_new_file_in(option, folder, report_files[i])) == 0)
+            status = check_held(option, folder, i);
     return status;
 }
 

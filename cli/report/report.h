@@ -9,7 +9,8 @@
 struct figure;
 struct judge;
 
-/* Whether a report can be written to `folder` at the end: 0, or the status to exit with once a line is said. */
+/* Whether a report can be written to `folder` at the end, over nothing but another report: 0, or the status to exit
+ * with once a line is said. */
 int check_report(const char *option, const char *folder);
 
 /* Writes a folder's three files, each whole or not at all; `page` writes the first. 0, or a failure once a line is

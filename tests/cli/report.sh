@@ -541,6 +541,38 @@ mkdir "$work/blocked" "$work/blocked/curve.png"
 refused 1 'report: .*blocked/curve.png: ' report "$work/two.jsonl" --out "$work/blocked"
 [ -z "$(find "$work/blocked" -name '.*' -type f)" ] || wrong "a failed report left $(ls -A "$work/blocked")"
 
+# Nor over what no report has written: other kinds, and pages and pictures of others. An empty file holds nothing.
+others=$work/others
+mkdir "$others" "$others/look"
+python3 - "$work/look" "$others" <<'PY' || wrong "files of others"
+import struct, sys
+look, others = sys.argv[1:]
+open(others + "/report.html", "w").write('<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>mine</title>\n')
+png, svg = open(look + "/curve.png", "rb").read(), open(look + "/curve.svg").read()
+width, height = struct.unpack(">II", png[16:24])
+for name, size in (("wide", (width + 2, height)), ("odd", (width + 1, height)), ("high", (width, height + 2)), ("tall", (width, height + 1))):
+    open(f"{others}/curve.png.{name}", "wb").write(png[:16] + struct.pack(">II", *size) + png[24:])
+for name, size in (("wide", (width // 2 + 1, height // 2)), ("high", (width // 2, height // 2 + 1))):
+    made = svg.replace(f'viewBox="0 0 {width // 2} {height // 2}"', 'viewBox="0 0 %d %d"' % size)
+    assert made != svg
+    open(f"{others}/curve.svg.{name}", "w").write(made)
+open(others + "/curve.png", "wb").write(png[:20])
+open(others + "/curve.svg", "w").write("<svg>mine</svg>")
+PY
+for file in "$others"/*.*; do
+    name=${file##*/}
+    case $name in report.html) kind=page ;; curve.png*) name=curve.png kind=picture ;; *) name=curve.svg kind=picture ;; esac
+    rm -f "$others"/look/*
+    cp "$file" "$others/look/$name"
+    said=".*/look/$name: is no $kind of a report, and would be lost; name another folder, or move it away\$"
+    refused 1 "report: $said" report "$work/plain.jsonl" --out "$others/look"
+    # shellcheck disable=SC2086
+    refused 1 "--report: $said" train $small --report "$others/look"
+    [ "$(ls -A "$others/look")" = "$name" ] && cmp -s "$file" "$others/look/$name" || wrong "wrote beside or over $file"
+    : >"$others/look/$name"
+    runs 0 report "$work/plain.jsonl" --out "$others/look"
+done
+
 # Numbers that no run can have, and names that mean something in HTML and to a terminal.
 head -n 1 "$work/two.jsonl" | sed 's/^{/{"<b>\\u001b[2J_x":0.5,/' >"$work/odd.jsonl"
 printf '%s\n' '{"step":1e300,"loss":1e308}' '{"step":9223372036854775807,"loss":1e308}' \
