@@ -212,6 +212,7 @@ int checkpoint_open(training *t)
     t->saved_at = steady_seconds();
     if (!t->checkpoints)
         return say_not_opened(t);
+    t->saved_before = ls_checkpoints_found(t->checkpoints);
     if (c->resume)
         return resume(t);
     if (!ls_checkpoints_found(t->checkpoints))
@@ -269,7 +270,8 @@ static bool forgive_aloud(training *t)
     char why[MOST_WORDS];
     if (!forgive(t, why))
         return false;
-    note("note: a checkpoint was not written: %s; the ones before it stay, and the run goes on", why);
+    note("note: a checkpoint was not written: %s; %sthe run goes on", why,
+         t->saved_before ? "the ones before it stay, and " : "");
     return true;
 }
 
@@ -282,8 +284,9 @@ static bool hand_over(training *t)
     t->epoch_start = now;
     put_notes(t, &n);
     /* What the write before this one met comes first. */
-    if (ls_checkpoint_save(t->checkpoints, n.list) != LS_OK &&
-        (!forgive_aloud(t) || ls_checkpoint_save(t->checkpoints, n.list) != LS_OK))
+    if (ls_checkpoint_save(t->checkpoints, n.list) == LS_OK)
+        t->saved_before = t->saved_before || t->saved_step >= 0;
+    else if (!forgive_aloud(t) || ls_checkpoint_save(t->checkpoints, n.list) != LS_OK)
         return false;
     t->saved_step = t->begun;
     t->saved_at = now;

@@ -53,6 +53,7 @@ typedef struct training {
     char result[384];              /* the line with the accuracy, of a run that is complete */
     ls_checkpoints *checkpoints;
     int64_t saved_step;         /* of the last checkpoint; -1 before */
+    bool saved_before;          /* the folder has a whole one, as far as is known */
     double saved_at;            /* on the steady clock */
     bool save_now;              /* it is time, as all ranks know */
     bool told;                  /* the results are, as far as that could be */

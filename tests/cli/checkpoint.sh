@@ -252,6 +252,12 @@ assert len(lines) == 4 and all(re.match(r"note: a checkpoint was not written: .*
 assert re.fullmatch(r"lockstep: --checkpoint: .*/checkpoint-0+\d+\.safetensors: .*too large; the weights are lost: no other place takes them either", last), err
 assert before == {path: open(path, "rb").read() for path in glob.glob(folder + "/*")}
 
+# Where there are none before it, none are spoken of.
+clean()
+status, out, err = call(*small, "--checkpoint", folder, "--checkpoint-every", "3", "--quiet", preexec_fn=full)
+notes = [line for line in err.splitlines() if line.startswith("note: a checkpoint was not written: ")]
+assert status == 1 and notes and all(line.endswith("too large; the run goes on") for line in notes), (status, err)
+
 
 def nobody():
     if os.geteuid() == 0:
