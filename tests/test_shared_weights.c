@@ -433,8 +433,9 @@ static void two_networks_share_nothing(void **state)
     initialized(s, ls_sequential(s, LS_LIST(ls_nn_fn(s, ls_flatten), layer)), data);
     assert_ends(
         s, LS_BAD_ARGUMENT,
-        "ls_module_call: a module called at \"\" is \"1\" of another network; two networks cannot share weights: "
-        "initialize what they share as a network of its own, and call ls_module_forward of one on the other's result");
+        "ls_module_call: a module called at \"the network\" is \"1\" of another network; two networks cannot share "
+        "weights: initialize what they share as a network of its own, and call ls_module_forward of one on the other's "
+        "result");
 }
 
 static void a_child_is_of_the_same_session(void **state)

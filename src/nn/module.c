@@ -89,10 +89,12 @@ static bool write_path(const ls_module *module, char *path, size_t size)
     return (size_t)snprintf(path + length, size - length, "%s%s", length ? "." : "", module->name) < size - length;
 }
 
+static const char the_network[] = "the network"; /* its own path in messages */
+
 const char *ls_module_path(const ls_module *module, char text[LS_MODULE_PATH])
 {
     write_path(module, text, LS_MODULE_PATH); /* or as much of it as there is room for */
-    return module->parent ? text : strcpy(text, "the network");
+    return module->parent ? text : strcpy(text, the_network);
 }
 
 ls_module *ls_module_root(ls_module *module)
@@ -313,8 +315,8 @@ static ls_tensor *call(ls_recording *recording, const char *name, ls_module *chi
     ls_tensor *y = NULL;
     if (ls_module_root(child) != recording->root) {
         ls_raise(&session->context, LS_BAD_ARGUMENT,
-                 "ls_module_call: a module called at \"%s\" is \"%s\" of another network; " LS_SHARED_APART, before,
-                 ls_module_path(child, recording->path));
+                 "ls_module_call: a module called at \"%s\" is \"%s\" of another network; " LS_SHARED_APART,
+                 *before ? before : the_network, ls_module_path(child, recording->path));
     } else if (!write_path(child, recording->path, sizeof recording->path)) {
         ls_raise(&session->context, LS_BAD_ARGUMENT, "ls_module_call: modules are nested too deeply at \"%s\"", before);
     } else if (note_place(recording, before, name) == LS_OK) {
