@@ -93,6 +93,7 @@ ls_status ls_picture_check_size(const ls_picture *picture, uint64_t height, uint
 {
     if (height > 0 && width > 0 && height <= LS_MOST_PIXELS && width <= LS_MOST_PIXELS / height)
         return LS_OK;
-    return ls_raise(picture->context, LS_BAD_FILE, "%s: %llu x %llu pixels; at most %d in all are understood",
-                    picture->path, (unsigned long long)height, (unsigned long long)width, LS_MOST_PIXELS);
+    return ls_raise(picture->context, LS_BAD_FILE,
+                    "%s: %llu x %llu pixels, and at most %d in all are taken; scale it down first", picture->path,
+                    (unsigned long long)height, (unsigned long long)width, LS_MOST_PIXELS);
 }

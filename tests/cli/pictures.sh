@@ -134,6 +134,10 @@ assert status == 1 and [line.split(": ")[0] for line in out.splitlines()] == [pi
 assert [re.sub(":.*", "", line) for line in re.findall("lockstep: predict: (.*)\n", err)] == [work + "/bad.png", work + "/none.jpg", work], err
 assert len(err.splitlines()) == 3
 
+# One that is too large is told with what to do.
+write(work + "/large.png", png_of(1025, 1024, [bytes(1025 * 1024)]))
+refused(1, "predict: .*/large.png: 1024 x 1025 pixels, and at most 1048576 in all are taken; scale it down first", "--weights", W, work + "/large.png")
+
 # Weights that overflow on what is not black: nothing is said of any picture but which it is.
 raw = open(W, "rb").read()
 begin = 8 + struct.unpack("<Q", raw[:8])[0]
