@@ -256,7 +256,8 @@ static const struct meant {
     {TRAIN, "restart", "overwrite"},
     {RUNS | EXPORT | DOCTOR, "quiet", "q silent"},
     {FETCH, "to", "dir"},
-    {TRAIN, "no-shuffle", "no_shuffle NO-SHUFFLE -no-shuffle no-shufle no-shufflee on-shuffle"}, /* mistyped */
+    {TRAIN, "no-shuffle",
+     "noshuffle no_shuffle NO-SHUFFLE -no-shuffle no-shufle no-shufflee on-shuffle"}, /* mistyped */
 };
 
 /* Gives each word of a list with blanks between its members, as often as it is called; NULL behind the last. */
@@ -328,7 +329,12 @@ static void words_without_an_option_are_answered(void **state)
         {TRAIN, "pacience ptaience", "unknown option of it; did you mean --patience?"},
         {TRAIN, "zzzience xxxtience", "unknown option of it; 'lockstep help it' lists them"},
         {TRAIN, "labelsmothin", "unknown option of it; did you mean --label-smoothing?"},
-        {TRAIN, "labelsmothn", "unknown option of it; 'lockstep help it' lists them"},
+        /* Hyphens count for nothing, in other programs' words either; and a word may go on from an option. */
+        {TRAIN, "batchsize batch-siz-e batchsizing", "unknown option of it; did you mean --batch?"},
+        {TRAIN, "learningrate", "unknown option of it; did you mean --lr?"},
+        {TRAIN, "checkpoint-every-n-steps", "unknown option of it; did you mean --checkpoint-every?"},
+        {TRAIN, "seedling savebest", "unknown option of it; 'lockstep help it' lists them"},
+        {TRAIN, "labelsmthn", "unknown option of it; 'lockstep help it' lists them"},
     };
     char word[32], given[64], line[256];
     for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { LONGEST_WORD = 48 };
+enum { LONGEST_WORD = 48, SHORT_WORD = 4 /* a beginning that says little */ };
 
 /* ---- Other programs' words --------------------------------------------------------------------------------------- */
 
@@ -102,11 +102,24 @@ static const meaning verbs[] = {
 
 /* ---- Spelling ---------------------------------------------------------------------------------------------------- */
 
-/* How many letters must be put in, left out, replaced or exchanged with the next one to make one word of the other;
- * words are shorter than LONGEST_WORD. */
-static int distance(const char *a, const char *b)
+/* A word of `length` without its hyphens, cut at LONGEST_WORD: "batchsize" is "batch-size". */
+static const char *letters(const char *text, size_t length, char into[LONGEST_WORD])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < length && n + 1 < LONGEST_WORD; i++)
+        if (text[i] != '-')
+            into[n++] = text[i];
+    into[n] = '\0';
+    return into;
+}
+
+/* How many letters must be put in, left out, replaced or exchanged with the next one to make one word of the other,
+ * whatever their hyphens. */
+static int distance(const char *one, const char *other)
 {
     int rows[3][LONGEST_WORD + 1];
+    char own[LONGEST_WORD], others[LONGEST_WORD];
+    const char *a = letters(one, strlen(one), own), *b = letters(other, strlen(other), others);
     const int n = (int)strlen(a), m = (int)strlen(b);
     int *before = rows[0], *last = rows[1], *now = rows[2];
     for (int j = 0; j <= m; j++)
@@ -147,13 +160,14 @@ static void plain_word(const char *text, char into[LONGEST_WORD])
     into[n] = '\0';
 }
 
-/* Whether a list of words with blanks between them has this one. */
+/* Whether a list of words with blanks between them has this one, whatever its hyphens. */
 static bool has_word(const char *list, const char *word)
 {
-    const size_t length = strlen(word);
+    char given[LONGEST_WORD], listed[LONGEST_WORD];
+    letters(word, strlen(word), given);
     for (const char *at = list; *at; at += strspn(at, " ")) {
         const size_t n = strcspn(at, " ");
-        if (n == length && strncmp(at, word, n) == 0)
+        if (strcmp(letters(at, n, listed), given) == 0)
             return true;
         at += n;
     }
@@ -175,19 +189,26 @@ static void name_commands(int commands, char *text, size_t size)
     }
 }
 
-/* The command's option that is spelled most like the word; NULL where none is like it. */
+/* The command's option that is spelled most like the word, or else the longest one that the word goes on from, as
+ * "batches" does from "batch"; NULL where none is like it. */
 static const char *nearest_option(int command, const char *typed)
 {
-    const char *name, *nearest = NULL;
+    const char *name, *nearest = NULL, *begun = NULL;
     int commands, least = most_distance(typed) + 1;
+    size_t longest = SHORT_WORD;
     for (int i = 0; (name = option_at(i, &commands)) != NULL; i++) {
         int off = commands & command ? distance(typed, name) : least;
+        const size_t length = strlen(name);
         if (off < least) {
             least = off;
             nearest = name;
         }
+        if (commands & command && length > longest && strncmp(typed, name, length) == 0) {
+            longest = length;
+            begun = name;
+        }
     }
-    return nearest;
+    return nearest ? nearest : begun;
 }
 
 /* The commands that have an option of this name. */

@@ -34,6 +34,7 @@ means() { # MEANT ARGUMENTS...
     usage ".*did you mean $meant\?$" "$@"
 }
 means --batch train --batch-size=64
+means --batch train --batchsize 64
 means --batch train -batch 64
 means --batch train -b 64
 means --epochs train --epohcs 3
