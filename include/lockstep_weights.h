@@ -39,7 +39,7 @@ ls_status ls_module_load_with(ls_module *net, const char *path, const ls_load_op
 ls_status ls_module_check_save(ls_module *net, const char *path);
 /* The names of the network's classes, by label, which files of it bear: those of init.like, else of the caller (copied;
  * 0: none any more), else of the file loaded last. Loading a file that calls one otherwise than data or caller is
- * LS_CHANGED. NULL: none. */
+ * LS_CHANGED, as is evaluating data that call one otherwise than the file. NULL: none. */
 ls_status ls_module_name_classes(ls_module *net, const char *const names[], int n);
 const char *ls_module_class_name(const ls_module *net, int label); /* lives until the names are others */
 /* (-1, channels, height, width) or (-1, features) of the images that the network takes; rank 0 while nothing told

@@ -1,11 +1,16 @@
 /* Weights know the names of their classes: where they come from, what bears them, and what is refused. */
 #include "checkpoint_run.h"
 
+#include "base/session.h"
+#include "data/data.h"
 #include "io/classes.h"
 #include "io/safetensors.h"
 
 #include <lockstep_weights.h>
+#include <math.h>
 #include <stdlib.h>
+
+#include "tensors.h"
 
 #if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
 
@@ -99,6 +104,33 @@ static void others_are_refused(void **state)
     ls_module_name_classes(r.net, NULL, 0); /* they are taken as they are */
     assert_int_equal(ls_module_load(r.net, test_path("swapped")), LS_OK);
     assert_string_equal(ls_module_class_name(r.net, 1), swapped[1]);
+    assert_ok(&r);
+    end(&r);
+}
+
+/* Whoever was told no data before has the file's names alone to go by. */
+static void other_data_are_refused(void **state)
+{
+    (void)state;
+    char digits[65];
+    float logits[64 * 3];
+    ls_metrics metrics = {.loss = 0};
+    run r;
+    save_named("named", names, 3, digits);
+    begin(&r, &usual);
+    ls_module_load(r.net, test_path("named"));
+    assert_int_equal(ls_module_evaluate(r.net, r.data, &metrics), LS_OK); /* they have no names */
+    ls_images_name(&r.s->context, &r.data->of, names);
+    assert_int_equal(ls_module_evaluate(r.net, r.data, &metrics), LS_OK);
+    ls_images_name(&r.s->context, &r.data->of, swapped);
+    assert_int_equal(ls_module_evaluate(r.net, r.data, &metrics), LS_CHANGED);
+    assert_true(isnan(metrics.loss));
+    assert_caught(r.s, LS_CHANGED,
+                  "ls_module_evaluate: class 1 is 'sac ?? dos' in the weights, but 'a \"b\"\\?' in the data");
+    assert_int_equal(ls_module_predict(r.net, r.data, logits, 3), LS_CHANGED);
+    assert_caught(r.s, LS_CHANGED, "ls_module_predict: class 1 is");
+    ls_module_name_classes(r.net, NULL, 0);
+    assert_int_equal(ls_module_evaluate(r.net, r.data, &metrics), LS_OK);
     assert_ok(&r);
     end(&r);
 }
@@ -248,10 +280,15 @@ int main(void)
 {
 #define test(name) cmocka_unit_test_setup_teardown(name, test_folder_make, test_folder_remove)
 #if LOCKSTEP_HAVE_JANSSON && LOCKSTEP_HAVE_CRYPTO
-    const struct CMUnitTest tests[] = {test(files_bear_them),          test(loading_tells_them),
-                                       test(others_are_refused),       test(other_counts_are_said_as_classes),
-                                       test(what_is_no_list_of_names), test(wrong_calls),
-                                       test(without_memory),           test(without_memory_for_json)};
+    const struct CMUnitTest tests[] = {test(files_bear_them),
+                                       test(loading_tells_them),
+                                       test(others_are_refused),
+                                       test(other_data_are_refused),
+                                       test(other_counts_are_said_as_classes),
+                                       test(what_is_no_list_of_names),
+                                       test(wrong_calls),
+                                       test(without_memory),
+                                       test(without_memory_for_json)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 #else
     return 0; /* there are no weights files */

@@ -8,6 +8,7 @@
 #include "eager/calls.h"
 #include "eager/infer.h"
 #include "eager/realize.h"
+#include "model/classes.h"
 
 static ls_status refuse(const ls_module *net, const void *argument, const char *function)
 {
@@ -46,6 +47,8 @@ static ls_tensor *with_labels(ls_tensor *outputs, ls_tensor *y, void *user)
 static ls_tensor *outcome(ls_module *net, const ls_data *data, ls_loss_fn *fn, void *user, const char *function)
 {
     ls_batch all;
+    if (net->network && ls_network_compare_data(net->network, data, function) != LS_OK)
+        return NULL;
     if (ls_data_tensors(net->session, data, &(ls_batch_rows){.n = data->rows}, &all) != LS_OK)
         return NULL;
     ls_tensor *outputs = ls_call_network(net, all.inputs, all.n_inputs, false, function);
