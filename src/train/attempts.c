@@ -101,26 +101,24 @@ static int take_spare(ls_step_job *step, kept what)
     return first + i;
 }
 
-static bool free_all(ls_step_job *step, kept what, int n, void (*freed)(void *user, int number), void *user)
+/* The first n of them, but in place of one that is held another. */
+static bool list_free(ls_step_job *step, kept what, int n, int *list, int *listed)
 {
-    bool all = true;
+    *listed = 0;
     for (int i = 0; i < n; i++) {
         const int number = held(&step->trainer->attempts, what, i) ? take_spare(step, what) : i;
-        all &= number >= 0;
         if (number >= 0)
-            freed(user, number);
+            list[(*listed)++] = number;
     }
-    return all;
+    return *listed == n;
 }
 
-bool ls_attempts_free_buffers(ls_step_job *step, void (*freed)(void *user, int buffer), void *user)
+bool ls_attempts_free_all(ls_step_job *step)
 {
-    return free_all(step, BUFFER, step->trainer->n_pool, freed, user);
-}
-
-bool ls_attempts_free_rooms(ls_step_job *step, void (*freed)(void *user, int room), void *user)
-{
-    return free_all(step, ROOM, step->trainer->rooms.n, freed, user);
+    struct ls_trainer *trainer = step->trainer;
+    ls_shard_rooms *rooms = &trainer->rooms;
+    return list_free(step, BUFFER, trainer->n_pool, trainer->free_buffers, &trainer->n_free) &&
+           list_free(step, ROOM, step->cohorts.n ? rooms->n : 0, rooms->free, &rooms->n_free);
 }
 
 /* ---- Attempts ---- */

@@ -34,10 +34,9 @@ bool ls_attempts_furnish(struct ls_trainer *trainer, int room);
 
 /* With the step's lock held: */
 
-/* At a step's beginning: every buffer that nobody holds is handed to `freed`, and another for each that somebody does.
- * False where there is no memory for one of these. The second: of rooms. */
-bool ls_attempts_free_buffers(ls_step_job *step, void (*freed)(void *user, int buffer), void *user);
-bool ls_attempts_free_rooms(ls_step_job *step, void (*freed)(void *user, int room), void *user);
+/* At a step's beginning: all buffers are free and, where shards meet, all rooms; in place of each that a late worker
+ * holds still, another is. False where there is no memory for one of these: with fewer the step might never end. */
+bool ls_attempts_free_all(ls_step_job *step);
 /* room -1: its shard meets no others */
 void ls_attempt_begin(ls_step_job *step, ls_attempt *t, int shard, int buffer, int room);
 /* Where the attempt's statistics and metrics belong, from any thread: in its row, or at once in the step's, where they

@@ -180,18 +180,6 @@ void ls_cohorts_begin(ls_step_job *step)
         cohorts->shards[j] = (ls_cohort_shard){.cohort = cohorts->shards[j].cohort, .room = -1};
 }
 
-static void free_room(void *user, int room)
-{
-    ls_shard_rooms *rooms = user;
-    rooms->free[rooms->n_free++] = room;
-}
-
-bool ls_cohorts_free_rooms(ls_step_job *step)
-{
-    step->trainer->rooms.n_free = 0;
-    return !ls_cohorts_are_on(step) || ls_attempts_free_rooms(step, free_room, &step->trainer->rooms);
-}
-
 /* ---- Who goes on with what ---- */
 
 static bool suits(const ls_step_job *step, const ls_worker *worker, int shard)
@@ -252,7 +240,8 @@ void ls_cohorts_finish(ls_step_job *step, const ls_attempt *t)
 {
     ls_cohorts *cohorts = &step->cohorts;
     ls_cohort_shard *s = &cohorts->shards[t->shard];
-    free_room(&step->trainer->rooms, t->room);
+    ls_shard_rooms *rooms = &step->trainer->rooms;
+    rooms->free[rooms->n_free++] = t->room;
     s->room = -1;
     s->state = LS_SHARD_DONE;
     cohorts->at[s->cohort].finished++;

@@ -26,9 +26,6 @@ void ls_cohorts_begin(ls_step_job *step); /* before it is handed in */
 
 /* With the step's lock held: */
 
-/* At a step's beginning: all of them, but for those that late workers hold still. False where there is no memory for
- * others in their place. */
-bool ls_cohorts_free_rooms(ls_step_job *step);
 /* A shard that this worker can go on with, or begin; -1: none now. */
 int ls_cohorts_choose(const ls_step_job *step, const ls_worker *worker);
 /* It is computed from here on, in the room that comes back, until it arrives or is done. */

@@ -20,12 +20,6 @@ static void free_buffer(void *user, int buffer)
     trainer->free_buffers[trainer->n_free++] = buffer;
 }
 
-bool ls_shards_begin(ls_step_job *step)
-{
-    step->trainer->n_free = 0;
-    return ls_attempts_free_buffers(step, free_buffer, step->trainer) && ls_cohorts_free_rooms(step);
-}
-
 /* Sums a finished subtree into its first buffer, with the lock released meanwhile. */
 static void fold(ls_step_job *step, int node, ls_executor *executor)
 {

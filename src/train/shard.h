@@ -5,10 +5,6 @@
 
 #include "train/job.h"
 
-/* At a step's beginning, with its lock held: all buffers are free. False where there is no memory for those that take
- * the places of ones that late devices still hold: with fewer the step might never end. */
-bool ls_shards_begin(ls_step_job *step);
-
 /* By the worker that has pulled the shard, and whose turn its core is. Adds to *finished how many shards it has
  * finished: this one, and any that it stood in for. */
 void ls_shard_compute(ls_step_job *step, int shard, ls_worker *worker, int *finished);

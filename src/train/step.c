@@ -19,7 +19,7 @@ static void begin(ls_step_job *step)
         step->begun = true;
         if (step->profile)
             ls_measure_begin_step(step->profile);
-        if (!ls_shards_begin(step))
+        if (!ls_attempts_free_all(step))
             atomic_store(&trainer->network->session->broken, true);
         if (atomic_load(&trainer->network->session->broken))
             ls_step_drop(step);
