@@ -4,7 +4,6 @@
 
 #include "cluster/cluster.h"
 #include "train/clip.h"
-#include "train/exchange.h"
 #include "train/measure.h"
 
 /* This rank's nodes of the statistics, weighted by their images. */
@@ -199,7 +198,6 @@ void ls_step_decide(ls_step_job *step)
         if (step->exchange.statuses[p].flags % LS_FLAG_ASKED || other_rule(step, p))
             atomic_store(&step->ending.broken, 1);
     }
-    ls_exchange_learn(step);
     if (step->update && !atomic_load(&step->ending.broken))
         atomic_store(&network->sound, LS_SOUND_NONE);
     if (step->update && ls_clips(trainer) && !atomic_load(&step->ending.broken) && !ls_clip_update(step))

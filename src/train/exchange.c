@@ -182,7 +182,8 @@ bool ls_exchange_end(ls_step_job *step)
     return false;
 }
 
-void ls_exchange_learn(ls_step_job *step)
+/* Every rank knows what all have told: takes note of their throughputs. */
+static void learn(const ls_step_job *step)
 {
     ls_throughput *throughputs = step->trainer->throughputs;
     if (!step->exchange.measured || step->before < FIRST_MEASURED)
@@ -416,6 +417,8 @@ ls_advance ls_exchange_advance(ls_step_job *step)
     pthread_mutex_unlock(&cluster->lock);
     if (lost)
         ls_exchange_give_up(step);
+    else if (over)
+        learn(step);
     return over && !lost ? LS_ALL_MOVED : moved ? LS_MOVING : LS_STILL;
 }
 

@@ -32,9 +32,6 @@ void ls_exchange_give_up(ls_step_job *step);
 /* All of this rank's shards and pieces are done. True where there is no other rank, and nothing to move. */
 bool ls_exchange_end(ls_step_job *step);
 
-/* Every rank knows what all have told: takes note of their throughputs. */
-void ls_exchange_learn(ls_step_job *step);
-
 typedef enum ls_advance { LS_STILL, LS_MOVING, LS_ALL_MOVED } ls_advance;
 /* Starts what can be sent and looks at what is under way; returns whether anything went on, and once, to one caller,
  * that all is where it belongs. Any worker may call it at any time. */

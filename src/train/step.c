@@ -100,20 +100,42 @@ static void finish_parts(ls_step_job *step, ls_worker *worker, int parts)
         ls_network_leave(network);
 }
 
-/* Goes on with what moves between ranks, and ends the step where all was moved. Whether anything went on. Who waits for
- * a recorded step has the turn. */
+/* The master copy's turn, which who waits for a recorded step has already. */
+static void enter(const ls_step_job *step)
+{
+    if (!step->ending.recorded)
+        ls_network_enter(step->trainer->network);
+}
+
+static void leave(const ls_step_job *step)
+{
+    if (!step->ending.recorded)
+        ls_network_leave(step->trainer->network);
+}
+
+/* Goes on with what moves between ranks, and ends the step where all was moved. Whether anything went on. */
 static bool advance(ls_step_job *step)
 {
     const ls_advance advanced = ls_exchange_advance(step);
-    if (advanced != LS_ALL_MOVED)
-        return advanced != LS_STILL;
-    const ls_network *network = step->trainer->network;
-    if (!step->ending.recorded)
-        ls_network_enter(network);
-    ls_step_decide(step);
-    if (!step->ending.recorded)
-        ls_network_leave(network);
-    return true;
+    if (advanced == LS_ALL_MOVED) {
+        enter(step);
+        ls_step_decide(step);
+        leave(step);
+    }
+    return advanced != LS_STILL;
+}
+
+static void look(ls_step_job *step)
+{
+    enter(step);
+    ls_exchange_look(step);
+    leave(step);
+}
+
+static void await_ranks(ls_step_job *step, bool idle)
+{
+    ls_exchange_await(step, idle);
+    look(step);
 }
 
 /* This rank's part of a recorded step, once the executor is done. */
@@ -132,11 +154,9 @@ static bool await_end(ls_job *job, ls_worker *worker)
     ls_step_job *step = (ls_step_job *)job;
     (void)worker;
     wait_part(step);
-    while (!atomic_load(&step->ending.complete)) {
+    while (!atomic_load(&step->ending.complete))
         if (!advance(step))
-            ls_exchange_await(step, true);
-        ls_exchange_look(step);
-    }
+            await_ranks(step, true);
     return !atomic_load(&step->ending.broken);
 }
 
@@ -149,7 +169,7 @@ static bool is_ready(ls_job *job, ls_worker *worker)
     wait_part(step);
     advance(step);
     if (!atomic_load(&step->ending.complete))
-        ls_exchange_look(step);
+        look(step);
     return atomic_load(&step->ending.complete);
 }
 
@@ -183,10 +203,7 @@ static void rest(ls_step_job *step, ls_worker *worker)
     bool exchanging = ls_exchange_under_way(step);
     ls_meter_go(&worker->meter, exchanging ? LS_SPAN_WAIT_RANKS : LS_SPAN_WAIT, -1);
     if (exchanging) {
-        ls_exchange_await(step, atomic_load(&step->busy) == 0);
-        ls_network_enter(step->trainer->network);
-        ls_exchange_look(step);
-        ls_network_leave(step->trainer->network);
+        await_ranks(step, atomic_load(&step->busy) == 0);
         return;
     }
     waiting w = {step, worker};
