@@ -182,9 +182,12 @@ ls_attempt *ls_attempt_late(const ls_step_job *step)
     return NULL;
 }
 
-bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own, ls_attempt *late)
+bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own)
 {
     ls_attempts *attempts = &step->trainer->attempts;
+    ls_attempt *late = ls_attempt_late(step);
+    if (!late)
+        return false;
     const bool lost = isinf(late->began);
     const int buffer = lost ? late->buffer : take_spare(step, BUFFER),
               room = lost || late->room < 0 ? late->room : take_spare(step, ROOM);

@@ -49,10 +49,9 @@ ls_attempt_rows ls_attempt_rows_of(const ls_step_job *step, const ls_attempt *t)
 /* An attempt at a shard of the step whose device has failed, or that has taken far longer than any before; NULL where
  * there is none. */
 ls_attempt *ls_attempt_late(const ls_step_job *step);
-/* Begins `own` attempt at the same shard, with the lost one's buffer, or one beside the pool. False where there is
- * none.
- */
-bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own, ls_attempt *late);
+/* Begins `own` attempt at the shard of such a one, with its buffer where it is lost, or one beside the pool. False
+ * where there is neither. */
+bool ls_attempt_stand_in(ls_step_job *step, ls_attempt *own);
 /* The shard is computed: true for the first attempt at it, whose numbers are now the shard's. The attempt then holds
  * nothing more. */
 bool ls_attempt_finish(ls_step_job *step, ls_attempt *t);

@@ -264,12 +264,6 @@ static bool is_alone(const ls_cohort *cohort)
     return cohort->end - cohort->first == 1;
 }
 
-bool ls_cohorts_is_last(const ls_step_job *step, const ls_attempt *t)
-{
-    const ls_cohort *cohort = cohort_of(step, t->shard);
-    return is_alone(cohort) || t->passed == cohort->plan->n_meetings;
-}
-
 void ls_cohorts_bind(const ls_step_job *step, const ls_attempt *t, ls_bindings *bindings)
 {
     const ls_cohort *cohort = cohort_of(step, t->shard);
@@ -278,27 +272,31 @@ void ls_cohorts_bind(const ls_step_job *step, const ls_attempt *t, ls_bindings *
     bindings->base[LS_IN_ROOM] = room->arena;
     bindings->base[LS_IN_SUMS] = room->sums;
     bindings->base[LS_IN_TOTALS] = is_alone(cohort) ? room->sums : cohort->totals;
+    const bool last = is_alone(cohort) || t->passed == cohort->plan->n_meetings;
     bindings->from = t->passed && !t->anew ? meetings[t->passed - 1].step : 0;
-    bindings->to = ls_cohorts_is_last(step, t) ? 0 : meetings[t->passed].step;
+    bindings->to = last ? 0 : meetings[t->passed].step;
 }
 
 /* All sums are there. */
-static void meet(ls_step_job *step, ls_cohort *cohort)
+static void add_up(const ls_cohort *cohort)
 {
     const ls_meeting *meeting = &cohort->plan->meetings[cohort->met];
     const int n = cohort->end - cohort->first;
     ls_partition_sum(0, n, n, NULL, cohort->rows, meeting->floats, meeting->slopes ? ls_norm_add : ls_norm_merge);
     memcpy(cohort->totals + meeting->offset, cohort->rows, meeting->floats * sizeof(float));
-    pthread_mutex_lock(&step->lock);
+}
+
+/* The totals are there. The step's lock is held. */
+static void go_on(ls_step_job *step, ls_cohort *cohort)
+{
     cohort->arrived = 0;
     cohort->met++;
     atomic_fetch_add(&step->cohorts.ready, cohort->mine_end - cohort->mine);
     pthread_cond_broadcast(&step->changed);
-    pthread_mutex_unlock(&step->lock);
     ls_count_work(&step->trainer->session->context);
 }
 
-bool ls_cohorts_arrive(ls_step_job *step, const ls_attempt *t)
+void ls_cohorts_arrive(ls_step_job *step, const ls_attempt *t)
 {
     ls_cohort *cohort = cohort_of(step, t->shard);
     const ls_meeting *meeting = &cohort->plan->meetings[t->passed];
@@ -308,16 +306,16 @@ bool ls_cohorts_arrive(ls_step_job *step, const ls_attempt *t)
     s->room = t->room;
     s->passed++;
     s->state = LS_SHARD_ASIDE;
-    return ++cohort->arrived == cohort->mine_end - cohort->mine;
-}
-
-void ls_cohorts_meet(ls_step_job *step, int shard)
-{
-    ls_cohort *cohort = cohort_of(step, shard);
-    if (cohort->mine_end - cohort->mine == cohort->end - cohort->first)
-        meet(step, cohort);
-    else
+    if (++cohort->arrived < cohort->mine_end - cohort->mine)
+        return;
+    if (cohort->mine_end - cohort->mine < cohort->end - cohort->first) {
         atomic_store(&cohort->stage, LS_COHORT_SENDS);
+        return;
+    }
+    pthread_mutex_unlock(&step->lock);
+    add_up(cohort);
+    pthread_mutex_lock(&step->lock);
+    go_on(step, cohort);
 }
 
 /* ---- Among ranks ---- */
@@ -379,7 +377,10 @@ int ls_cohorts_advance(ls_step_job *step, const ls_wire *wire, int first_slot)
             return -1;
         if (there > 0) {
             atomic_store(&cohort->stage, LS_COHORT_ARRIVES);
-            meet(step, cohort);
+            add_up(cohort);
+            pthread_mutex_lock(&step->lock);
+            go_on(step, cohort);
+            pthread_mutex_unlock(&step->lock);
             moved = 1;
         }
     }

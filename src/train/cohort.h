@@ -31,18 +31,14 @@ int ls_cohorts_choose(const ls_step_job *step, const ls_worker *worker);
 /* It is computed from here on, in the room that comes back, until it arrives or is done. */
 int ls_cohorts_take(ls_step_job *step, int shard);
 /* The attempt that is the first one there has brought its shard to the end, or to its next meeting, where it leaves its
- * sums: true for the last of this rank's shards. */
+ * sums. The last of this rank's shards adds them up, or has them sent; the lock is let go meanwhile. */
 void ls_cohorts_finish(ls_step_job *step, const ls_attempt *t);
-bool ls_cohorts_arrive(ls_step_job *step, const ls_attempt *t);
+void ls_cohorts_arrive(ls_step_job *step, const ls_attempt *t);
 
 /* Without it: */
 
 /* How the attempt is to be run: up to its shard's next meeting, or its end. */
 void ls_cohorts_bind(const ls_step_job *step, const ls_attempt *t, ls_bindings *bindings);
-/* Whether to its end. */
-bool ls_cohorts_is_last(const ls_step_job *step, const ls_attempt *t);
-/* Adds the sums up, or has them sent, when all of this rank's shards have left theirs. */
-void ls_cohorts_meet(ls_step_job *step, int shard);
 
 static inline bool ls_cohorts_are_on(const ls_step_job *step)
 {

@@ -55,8 +55,11 @@ ls_gpu_traced *ls_measure_traced(const ls_profile *profile, int worker)
     return profile->traced && profile->traced[worker].later ? &profile->traced[worker] : NULL;
 }
 
-void ls_measure_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_probe *probe)
+/* By a worker, where it notes what it computes of a plan. */
+static void note(const void *by, const ls_plan *plan, void *own, ls_probe *probe)
 {
+    const ls_profile *profile = by;
+    ls_worker *worker = own;
     const ls_measured *m = find(profile, plan);
     probe->tally = m->tally + (size_t)worker->place * (size_t)m->n;
     probe->spans = worker->meter.spans;
@@ -72,13 +75,10 @@ void ls_measure_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *
     }
 }
 
-static void note(const void *by, const ls_plan *plan, void *own, ls_probe *probe)
+ls_measuring ls_measure_bind(const ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_probe *probe)
 {
-    ls_measure_bind(by, plan, own, probe);
-}
-
-ls_measuring ls_measure_by(const ls_profile *profile)
-{
+    if (profile)
+        note(profile, plan, worker, probe);
     return (ls_measuring){profile ? note : NULL, profile};
 }
 

@@ -47,10 +47,9 @@ struct ls_profile {
 /* Room for a plan's times, before a step that runs it is handed in. */
 ls_status ls_measure_reserve(struct ls_profile *profile, const ls_plan *plan);
 
-/* Where the operations of a plan that the worker computes, or parts of them, are noted from here on. */
-void ls_measure_bind(const struct ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_probe *probe);
-/* The same for those who help the worker; profile may be NULL. */
-ls_measuring ls_measure_by(const struct ls_profile *profile);
+/* Where the operations of a plan that the worker computes are noted from here on; what comes back says the same to
+ * those who help it. profile NULL: nowhere. */
+ls_measuring ls_measure_bind(const struct ls_profile *profile, const ls_plan *plan, ls_worker *worker, ls_probe *probe);
 
 /* A step's first worker has come, its last one is done. Both before others may go on. */
 void ls_measure_begin_step(struct ls_profile *profile);

@@ -1,7 +1,6 @@
 #include "train/pull.h"
 
 #include "base/timer.h"
-#include "train/cohort.h"
 
 /* What a worker that takes no shard of a step forgets of how slow it was: it may be faster by now. */
 static const double forgets = 0.99;
@@ -72,8 +71,7 @@ int ls_pull(ls_step_job *step, ls_worker *worker)
 
 bool ls_pull_again(const ls_step_job *step, ls_worker *worker)
 {
-    return !ls_cohorts_are_on(step) && !step->pulls.placed && atomic_load(&step->pulls.next) < step->mine &&
-           !leaves(step, worker);
+    return !step->pulls.placed && atomic_load(&step->pulls.next) < step->mine && !leaves(step, worker);
 }
 
 void ls_pull_note(ls_worker *worker, int images, double seconds)

@@ -37,26 +37,30 @@ static void fold(ls_step_job *step, int node, ls_executor *executor)
     pthread_cond_broadcast(&step->changed);
 }
 
-void ls_shard_wait(ls_step_job *step)
+/* For something to change; whether a device is late changes by itself. */
+static void await_change(ls_step_job *step)
 {
     ls_timed_cond_wait(&step->changed, &step->lock, 0.1);
 }
 
 static bool stand_in(ls_step_job *step, ls_worker *worker, bool waiting, int *finished);
 
-/* There is a free one. */
-static void begin_with_buffer(ls_step_job *step, int j, ls_attempt *t, int room)
+/* Begins an attempt at shard j, with the buffer that it has, or with a free one, which there is. */
+static void begin(ls_step_job *step, int j, ls_attempt *t, int room)
 {
     struct ls_trainer *trainer = step->trainer;
-    int buffer = trainer->free_buffers[--trainer->n_free];
-    step->gradients.tree.buffer[step->gradients.tree.size + j] = buffer;
-    step->gradients.tree.state[step->gradients.tree.size + j] = LS_NODE_RUNNING;
-    ls_attempt_begin(step, t, j, buffer, room);
+    ls_tree *tree = &step->gradients.tree;
+    const int leaf = tree->size + j;
+    if (tree->state[leaf] == LS_NODE_EMPTY) {
+        tree->buffer[leaf] = trainer->free_buffers[--trainer->n_free];
+        tree->state[leaf] = LS_NODE_RUNNING;
+    }
+    ls_attempt_begin(step, t, j, tree->buffer[leaf], room);
 }
 
-/* Begins an attempt at shard j, with a buffer for its gradient. Pulling pauses here while too many partial gradients
- * are alive. False where the step was given up. */
-static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attempt *t, int *finished)
+/* The same for a shard that was pulled. Pulling pauses here while too many partial gradients are alive. False where the
+ * step was given up. */
+static bool begin_pulled(ls_step_job *step, int j, ls_worker *worker, ls_attempt *t, int *finished)
 {
     struct ls_trainer *trainer = step->trainer;
     pthread_mutex_lock(&step->lock);
@@ -69,14 +73,14 @@ static bool begin_attempt(ls_step_job *step, int j, ls_worker *worker, ls_attemp
             while (worker->turn->side_streams > 1 && !trainer->network->n_replicas &&
                    (node = ls_tree_foldable(&step->gradients.tree)));
         } else if (!stand_in(step, worker, true, finished))
-            ls_shard_wait(step);
+            await_change(step);
         if (atomic_load(&step->ending.complete)) {
             pthread_mutex_unlock(&step->lock);
             return false;
         }
     }
     ls_meter_go(&worker->meter, LS_SPAN_SHARD, j);
-    begin_with_buffer(step, j, t, -1);
+    begin(step, j, t, -1);
     pthread_mutex_unlock(&step->lock);
     return true;
 }
@@ -90,11 +94,13 @@ typedef struct running {
     ls_attempt *t;
     const ls_microbatch *microbatch;
     int local, images; /* the shard's number in the microbatch, and its images */
+    ls_attempt_rows rows;
     const ls_plan *plan;
     const ls_replica *replica;
     /* Where a shard may be in several memories, or have other bits at another attempt, its buckets count when all of it
      * is in the master copy. */
     bool at_once;
+    bool last;   /* it ran to the shard's end, and not just to its next meeting */
     bool failed; /* the device */
 } running;
 
@@ -105,6 +111,7 @@ static running running_of(ls_step_job *step, ls_worker *worker, ls_attempt *t)
     r.microbatch = ls_step_microbatch(step, t->shard, &r.local);
     r.images = ls_feed_count(r.microbatch->feed, r.local);
     r.plan = ls_feed_plan(r.microbatch->feed, worker->turn);
+    r.rows = ls_attempt_rows_of(step, t);
     r.replica = ls_replica_of(network, worker->turn);
     r.at_once = network->n_replicas > 0 || (network->connected && step->exchange.measured);
     return r;
@@ -122,8 +129,7 @@ static void fill(ls_step_job *step, int bucket)
 /* The master copy of a card learns of it too late. */
 static void look_at_loss(const running *r)
 {
-    if (!ls_network_master_on_card(r->step->trainer->network) &&
-        !isfinite(ls_attempt_rows_of(r->step, r->t).metrics[LS_METRIC_LOSS]))
+    if (!ls_network_master_on_card(r->step->trainer->network) && !isfinite(r->rows.metrics[LS_METRIC_LOSS]))
         atomic_store(&r->step->ending.overflowed, 1);
 }
 
@@ -164,9 +170,10 @@ static bool lose_device(ls_step_job *step, ls_attempt *t, ls_worker *worker)
 }
 
 /* Where the shard's metrics go; of one that begins from a gradient they are there already. */
-static float *bind_metrics(const running *r, float *metrics)
+static float *bind_metrics(const running *r)
 {
     ls_executor *executor = r->worker->turn->executor;
+    float *metrics = r->rows.metrics;
     const ls_array *given = r->microbatch->given;
     if (!given)
         return executor->type->compute.stage_result(executor, metrics, LS_METRICS);
@@ -183,20 +190,18 @@ static void compute(running *r)
     ls_executor *executor = turn->executor;
     const ls_executor_compute *table = &executor->type->compute;
     float *gradient = step->trainer->pool[r->t->buffer];
-    ls_attempt_rows rows = ls_attempt_rows_of(step, r->t);
     if (!r->at_once) /* by its buffer, so that what is kept of runs has few forms */
         executor->side_stream = ls_turn_side_stream(turn, r->plan, r->t->buffer, step->mine);
     ls_bindings bindings = {
-        .base = {[LS_IN_METRICS] = bind_metrics(r, rows.metrics),
-                 [LS_IN_STATISTICS] = table->stage_result(executor, rows.statistics, network->flat.state),
+        .base = {[LS_IN_METRICS] = bind_metrics(r),
+                 [LS_IN_STATISTICS] = table->stage_result(executor, r->rows.statistics, network->flat.state),
                  [LS_IN_GRADIENTS] = r->replica ? r->replica->gradient : gradient},
         .goes_on = executor->memory ? NULL : goes_on};
-    if (step->profile)
-        ls_measure_bind(step->profile, r->plan, r->worker, &bindings.probe);
+    const ls_measuring measuring = ls_measure_bind(step->profile, r->plan, r->worker, &bindings.probe);
     ls_replica_bind_training(network, turn, &bindings);
     if (ls_cohorts_are_on(step))
         ls_cohorts_bind(step, r->t, &bindings);
-    const ls_measuring measuring = ls_measure_by(step->profile);
+    r->last = bindings.to == 0;
     bindings.helpers = ls_sharing_begin(&r->worker->sharing, &measuring);
     ls_feed_run(r->microbatch->feed, r->local, turn, &bindings, (uint64_t)step->number,
                 r->at_once ? NULL : bucket_is_whole, r);
@@ -222,7 +227,7 @@ static void fill_up(const running *r, int n)
 }
 
 /* Takes what was computed as the shard's; false where another attempt was there first. */
-static bool take_shard(running *r)
+static bool take_whole(running *r)
 {
     ls_step_job *step = r->step;
     pthread_mutex_lock(&step->lock);
@@ -242,16 +247,13 @@ static bool take_shard(running *r)
 static void take_stretch(running *r)
 {
     ls_step_job *step = r->step;
-    bool all = false;
     pthread_mutex_lock(&step->lock);
     if (ls_attempt_put_aside(step, r->t)) {
         if (!r->at_once)
             fill_up(r, r->plan->steps[r->plan->meetings[r->t->passed].step].first_bucket);
-        all = ls_cohorts_arrive(step, r->t);
+        ls_cohorts_arrive(step, r->t);
     }
     pthread_mutex_unlock(&step->lock);
-    if (all)
-        ls_cohorts_meet(step, r->t->shard);
 }
 
 /* Seconds that the attempt's run has taken, which ranks that are measured add up. */
@@ -277,19 +279,18 @@ static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t, boo
     if (lost)
         return;
     ls_pull_note(worker, r.images, note_computing(step, t));
-    *finished += take_shard(&r);
+    *finished += take_whole(&r);
 }
 
 /* The same of an attempt at a shard that meets others: to its next meeting, or to its end. */
 static void run_on(ls_step_job *step, ls_worker *worker, ls_attempt *t, int *finished)
 {
     running r = running_of(step, worker, t);
-    const bool last = ls_cohorts_is_last(step, t);
     compute(&r);
-    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, last ? r.images : 0, t->measured);
+    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.last ? r.images : 0, t->measured);
     note_computing(step, t);
-    if (last)
-        *finished += take_shard(&r);
+    if (r.last)
+        *finished += take_whole(&r);
     else
         take_stretch(&r);
 }
@@ -303,69 +304,71 @@ static ls_attempt *attempt_of(const ls_step_job *step, const ls_worker *worker)
  * meanwhile. */
 static bool stand_in(ls_step_job *step, ls_worker *worker, bool waiting, int *finished)
 {
-    ls_attempt *late = ls_attempt_late(step), *own = attempt_of(step, worker);
-    if (!late)
+    ls_attempt *own = attempt_of(step, worker);
+    if (!ls_attempt_stand_in(step, own))
         return false;
-    const bool begun = ls_attempt_stand_in(step, own, late);
     pthread_mutex_unlock(&step->lock);
-    if (begun) {
-        const double pulled = own->measured; /* of a shard that this one waits for a buffer for */
-        own->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, own->shard);
-        if (ls_cohorts_are_on(step))
-            run_on(step, worker, own, finished);
-        else
-            run_attempt(step, worker, own, waiting, finished);
-        own->measured = pulled;
-    }
+    if (!waiting)
+        ls_sharing_leave(&worker->sharing);
+    const double pulled = own->measured; /* of a shard that this one waits for a buffer for */
+    own->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, own->shard);
+    if (ls_cohorts_are_on(step))
+        run_on(step, worker, own, finished);
+    else
+        run_attempt(step, worker, own, waiting, finished);
+    own->measured = pulled;
+    if (!waiting)
+        ls_sharing_enter(&worker->sharing);
     pthread_mutex_lock(&step->lock);
-    return begun;
+    return true;
 }
 
 bool ls_shard_stand_in(ls_step_job *step, ls_worker *worker, int *finished)
 {
-    bool worked = false;
     pthread_mutex_lock(&step->lock);
-    if (ls_attempt_late(step)) {
-        ls_sharing_leave(&worker->sharing);
-        worked = stand_in(step, worker, false, finished);
-        ls_sharing_enter(&worker->sharing);
-    }
+    const bool worked = stand_in(step, worker, false, finished);
     pthread_mutex_unlock(&step->lock);
     return worked;
 }
 
-void ls_shard_compute(ls_step_job *step, int j, ls_worker *worker, int *finished)
+static bool compute_pulled(ls_step_job *step, ls_worker *worker, int *finished)
 {
+    const int j = ls_pull(step, worker);
     ls_attempt *t = attempt_of(step, worker);
+    if (j < 0)
+        return false;
     t->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, j);
     ls_slow_down(worker);
-    if (begin_attempt(step, j, worker, t, finished))
+    if (begin_pulled(step, j, worker, t, finished))
         run_attempt(step, worker, t, false, finished);
+    return true;
 }
 
 /* ---- Shards of cohorts ---- */
 
-bool ls_shard_go_on(ls_step_job *step, ls_worker *worker, int *finished)
+/* A shard that the worker can go on with, or begin; -1: none now. One that has no buffer yet can begin once *node is
+ * folded, which else is 0. The lock is held. */
+static int choose(const ls_step_job *step, const ls_worker *worker, int *node)
 {
-    struct ls_trainer *trainer = step->trainer;
+    const int j = ls_cohorts_choose(step, worker);
+    const bool lacks = j >= 0 && step->cohorts.shards[j].state == LS_SHARD_NEW && step->trainer->n_free == 0;
+    *node = lacks ? ls_tree_foldable(&step->gradients.tree) : 0;
+    return lacks && !*node ? -1 : j;
+}
+
+static bool compute_of_cohort(ls_step_job *step, ls_worker *worker, int *finished)
+{
     ls_attempt *t = attempt_of(step, worker);
     pthread_mutex_lock(&step->lock);
-    const int j = ls_cohorts_choose(step, worker);
-    const bool begins = j >= 0 && step->cohorts.shards[j].state == LS_SHARD_NEW;
-    const int node = begins && trainer->n_free == 0 ? ls_tree_foldable(&step->gradients.tree) : 0;
+    int node;
+    const int j = choose(step, worker, &node);
+    const bool begins = j >= 0 && step->cohorts.shards[j].state == LS_SHARD_NEW, goes = j >= 0 && !node;
     if (node) {
         ls_meter_go(&worker->meter, LS_SPAN_FOLD, -1);
-        fold(step, node, ls_network_adder(trainer->network, worker->turn));
+        fold(step, node, ls_network_adder(step->trainer->network, worker->turn));
     }
-    const bool goes = j >= 0 && !node && (!begins || trainer->n_free > 0);
-    if (goes) {
-        const int room = ls_cohorts_take(step, j);
-        if (begins)
-            begin_with_buffer(step, j, t, room);
-        else
-            ls_attempt_begin(step, t, j, atomic_load(&step->gradients.tree.buffer[step->gradients.tree.size + j]),
-                             room);
-    }
+    if (goes)
+        begin(step, j, t, ls_cohorts_take(step, j));
     pthread_mutex_unlock(&step->lock);
     if (!goes)
         return node != 0;
@@ -376,9 +379,19 @@ bool ls_shard_go_on(ls_step_job *step, ls_worker *worker, int *finished)
     return true;
 }
 
-bool ls_shard_could_go_on(const ls_step_job *step, const ls_worker *worker)
+/* ---- What a worker takes ---- */
+
+bool ls_shard_compute(ls_step_job *step, ls_worker *worker, int *finished)
 {
-    const int j = ls_cohorts_are_on(step) ? ls_cohorts_choose(step, worker) : -1;
-    return j >= 0 && (step->cohorts.shards[j].state != LS_SHARD_NEW || step->trainer->n_free > 0 ||
-                      ls_tree_foldable(&step->gradients.tree));
+    return ls_cohorts_are_on(step) ? compute_of_cohort(step, worker, finished) : compute_pulled(step, worker, finished);
+}
+
+bool ls_shard_wait(ls_step_job *step, ls_worker *worker)
+{
+    int node;
+    if (ls_attempt_late(step) ||
+        (ls_cohorts_are_on(step) ? choose(step, worker, &node) >= 0 : ls_pull_again(step, worker)))
+        return false;
+    await_change(step);
+    return true;
 }

@@ -4,7 +4,6 @@
 #include "train/ending.h"
 #include "train/exchange.h"
 #include "train/measure.h"
-#include "train/pull.h"
 #include "train/shard.h"
 #include "train/slices.h"
 #include "train/attempts.h"
@@ -211,9 +210,8 @@ static void rest(ls_step_job *step, ls_worker *worker)
         return;
     ls_sharing_leave(&worker->sharing);
     pthread_mutex_lock(&step->lock);
-    while (!changed(&w) && !ls_exchange_under_way(step) && !ls_attempt_late(step) && !ls_pull_again(step, worker) &&
-           !ls_shard_could_go_on(step, worker))
-        ls_shard_wait(step);
+    while (!changed(&w) && !ls_exchange_under_way(step) && ls_shard_wait(step, worker))
+        continue;
     pthread_mutex_unlock(&step->lock);
     ls_sharing_enter(&worker->sharing);
 }
@@ -234,16 +232,6 @@ static bool help(ls_step_job *step, ls_worker *worker, bool *helps, int *finishe
     return ls_shard_stand_in(step, worker, finished);
 }
 
-static bool take_shard(ls_step_job *step, ls_worker *worker, int *finished)
-{
-    if (ls_cohorts_are_on(step))
-        return ls_shard_go_on(step, worker, finished);
-    const int j = ls_pull(step, worker);
-    if (j >= 0)
-        ls_shard_compute(step, j, worker, finished);
-    return j >= 0;
-}
-
 static void work(ls_job *job, ls_worker *worker)
 {
     ls_step_job *step = (ls_step_job *)job;
@@ -260,7 +248,7 @@ static void work(ls_job *job, ls_worker *worker)
         }
         ls_turn_enter(worker->turn);
         int finished = 0;
-        bool worked = take_shard(step, worker, &finished);
+        bool worked = ls_shard_compute(step, worker, &finished);
         if (!worked)
             worked = help(step, worker, &helps, &finished);
         finish_parts(step, worker, finished);
