@@ -105,10 +105,12 @@ typedef struct operands {
     operand in[LS_MAX_IN], out[LS_MAX_OUT];
 } operands;
 
-/* What BatchNorm saved is a shard's own. */
+/* What BatchNorm saved is a shard's own, and so may totals be. */
 static int is_a_shards(ls_op op, kind what)
 {
-    return by_image(what) || (op == LS_OP_BATCH_NORM_BACKWARD && what == STATISTICS);
+    return by_image(what) || what == NORM_SUMS ||
+           (what == STATISTICS &&
+            (op == LS_OP_BATCH_NORM_BACKWARD || op == LS_OP_NORM_SLOPES || op == LS_OP_NORM_DATA));
 }
 
 static void free_all(operand *o, int n)
@@ -285,12 +287,9 @@ static void run_row(const row *r, ls_op op, int shards, int images, int last)
     }
 }
 
-/* Plans for cards join no pool to a convolution, take statistics of each shard, and the user's own functions are called
- * elsewhere (cuda/own.c). */
+/* Plans for cards join no pool to a convolution, and the user's own functions are called elsewhere (cuda/own.c). */
 static int is_for_cores(ls_op op)
 {
-    if (op == LS_OP_NORM_SUMS || op == LS_OP_NORM_APPLY || op == LS_OP_NORM_SLOPES || op == LS_OP_NORM_DATA)
-        return 1;
     return op == LS_OP_CONV_POOL || op == LS_OP_CONV_POOL_WEIGHT || op == LS_OP_CUSTOM || op == LS_OP_CUSTOM_BACKWARD;
 }
 

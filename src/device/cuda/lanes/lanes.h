@@ -97,6 +97,7 @@ ls_cuda_operation ls_cuda_lanes_sum, ls_cuda_lanes_sum_backward; /* SUM, SQUARED
 ls_cuda_operation ls_cuda_lanes_channel_sum, ls_cuda_lanes_sum_images; /* plane sums */
 ls_cuda_operation ls_cuda_lanes_batch_norm, ls_cuda_lanes_batch_norm_infer, ls_cuda_lanes_batch_norm_backward;
 ls_cuda_operation ls_cuda_lanes_batch_norm_frozen_backward;
+ls_cuda_operation ls_cuda_lanes_norm_sums, ls_cuda_lanes_norm_apply, ls_cuda_lanes_norm_slopes, ls_cuda_lanes_norm_data;
 size_t ls_cuda_lanes_norm_scratch(const ls_op_call *call, const ls_cuda_shards *shards); /* but of sum_images */
 /* ---- conv.cu ---- */
 ls_cuda_operation ls_cuda_lanes_conv, ls_cuda_lanes_conv_data, ls_cuda_lanes_conv_weight;
@@ -134,6 +135,10 @@ size_t ls_cuda_lanes_winograd_scratch(const ls_op_call *call, const ls_cuda_shar
     EACH(BATCH_NORM_INFER, batch_norm_infer)                                                                           \
     EACH(BATCH_NORM_BACKWARD, batch_norm_backward)                                                                     \
     EACH(BATCH_NORM_FROZEN_BACKWARD, batch_norm_frozen_backward)                                                       \
+    EACH(NORM_SUMS, norm_sums)                                                                                         \
+    EACH(NORM_APPLY, norm_apply)                                                                                       \
+    EACH(NORM_SLOPES, norm_slopes)                                                                                     \
+    EACH(NORM_DATA, norm_data)                                                                                         \
     EACH(DROPOUT, dropout)                                                                                             \
     EACH(CROSS_ENTROPY, cross_entropy)                                                                                 \
     EACH(CROSS_ENTROPY_BACKWARD, cross_entropy_backward)                                                               \

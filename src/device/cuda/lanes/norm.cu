@@ -1,6 +1,7 @@
 /* Plane sums of op.h, and BatchNorm. The sums of rows stand by themselves, so that a kernel makes them all over the
  * card; then a block for each channel of a shard adds them in order, and says what comes of it; others apply that. */
 #include "device/cuda/lanes/numbers.cuh"
+#include "device/norm_sums.h"
 
 namespace
 {
@@ -119,6 +120,22 @@ typedef struct norm_vectors {
     float eps;
 } norm_vectors;
 
+/* Of NORM_SUMS: S, and where Q will be the mean for it. */
+__global__ void sum_of(float *out, size_t step, const float *rows, ls_map x, ls_cuda_shards shards)
+{
+    const int channel = (int)blockIdx.x, shard = (int)blockIdx.y;
+    float *const sums = out + shard * step, sum[1];
+    add_rows<1>(rows, 0, x, &shards, sum);
+    if (threadIdx.x == 0) {
+        sums[LS_NORM_FIRST + channel] = sum[0];
+        sums[LS_NORM_FIRST + x.c + channel] = sum[0] / images_and_places(x, shard, &shards);
+    }
+    if (threadIdx.x == 0 && channel == 0) {
+        sums[LS_NORM_IMAGES] = (float)ls_cuda_images_in(&shards, shard);
+        sums[LS_NORM_PLACES] = (float)ls_map_places(x);
+    }
+}
+
 __global__ void mean_of(const float *rows, ls_map x, norm_vectors v, ls_cuda_shards shards)
 {
     const int channel = (int)blockIdx.x, shard = (int)blockIdx.y;
@@ -128,20 +145,35 @@ __global__ void mean_of(const float *rows, ls_map x, norm_vectors v, ls_cuda_sha
         v.saved[shard * v.saved_step + channel] = sum[0] / images_and_places(x, shard, &shards);
 }
 
+/* Saved and statistics of one channel, whose squares are of n numbers. */
+__device__ inline void put_statistics(const norm_vectors &v, int shard, int channel, int channels, float mean,
+                                      float squares, float n)
+{
+    float *const saved = v.saved + shard * v.saved_step, *const statistics = v.statistics + shard * v.statistics_step;
+    saved[channel] = mean;
+    saved[channels + channel] = 1 / sqrtf(squares / n + v.eps);
+    statistics[channel] = v.shift ? mean + v.shift[channel] : mean;
+    statistics[channels + channel] = squares / (n - 1);
+}
+
 __global__ void statistics_of(const float *rows, ls_map x, norm_vectors v, ls_cuda_shards shards)
 {
     const int channel = (int)blockIdx.x, shard = (int)blockIdx.y;
-    const float n = images_and_places(x, shard, &shards);
     float squares[1];
     add_rows<1>(rows, 0, x, &shards, squares);
-    if (threadIdx.x == 0) {
-        float *const saved = v.saved + shard * v.saved_step, *const statistics =
-                                                                 v.statistics + shard * v.statistics_step;
-        const float mean = saved[channel];
-        saved[x.c + channel] = 1 / sqrtf(squares[0] / n + v.eps);
-        statistics[channel] = v.shift ? mean + v.shift[channel] : mean;
-        statistics[x.c + channel] = squares[0] / (n - 1);
-    }
+    if (threadIdx.x == 0)
+        put_statistics(v, shard, channel, x.c, v.saved[shard * v.saved_step + channel], squares[0],
+                       images_and_places(x, shard, &shards));
+}
+
+/* The same from totals, of each shard its own. */
+__global__ void statistics_from(const float *from, size_t step, norm_vectors v, int channels)
+{
+    const int channel = (int)(blockIdx.x * LS_CARD_THREADS + threadIdx.x), shard = (int)blockIdx.y;
+    const float *const totals = from + shard * step, n = ls_norm_numbers(totals);
+    if (channel < channels)
+        put_statistics(v, shard, channel, channels, totals[LS_NORM_FIRST + channel] / n,
+                       totals[LS_NORM_FIRST + channels + channel], n);
 }
 
 /* A warp has a map of a channel of a group; channels lie beside one another in a block. */
@@ -191,6 +223,10 @@ typedef struct slope_vectors {
     float *dgb; /* [2c] of each shard: dgamma, dbeta */
     size_t saved_step, dgb_step;
     float eps; /* where `saved` are running statistics */
+    /* Of NORM_SLOPES and NORM_DATA, of each shard; else NULL: what `dgb` gets as well, what stands for it. */
+    float *sums;
+    const float *totals;
+    size_t sums_step, totals_step;
 } slope_vectors;
 
 template <bool RUNNING>
@@ -201,8 +237,16 @@ __global__ void sum_slopes(const float *rows, size_t n, ls_map x, slope_vectors 
     add_rows<2>(rows, n, x, &shards, sums);
     if (threadIdx.x == 0) {
         const float inv = v.saved[shard * v.saved_step + x.c + channel];
-        v.dgb[shard * v.dgb_step + channel] = sums[1] * (RUNNING ? 1 / sqrtf(inv + v.eps) : inv);
+        const float dgamma = sums[1] * (RUNNING ? 1 / sqrtf(inv + v.eps) : inv);
+        v.dgb[shard * v.dgb_step + channel] = dgamma;
         v.dgb[shard * v.dgb_step + x.c + channel] = sums[0];
+        if (v.sums) {
+            float *const to = v.sums + shard * v.sums_step;
+            to[LS_NORM_FIRST + channel] = dgamma;
+            to[LS_NORM_FIRST + x.c + channel] = sums[0];
+            to[LS_NORM_IMAGES] = (float)ls_cuda_images_in(&shards, shard);
+            to[LS_NORM_PLACES] = (float)ls_map_places(x);
+        }
     }
 }
 
@@ -211,8 +255,11 @@ __global__ void differentiate(float *dx, float *dresidual, sum_operands of, slop
     const int channel = map_channel(), group = (int)blockIdx.y, shard = group / ls_cuda_groups_of(shards.images);
     if (channel >= of.x.c)
         return;
-    const float *const saved = v.saved + shard * v.saved_step, *const dgb = v.dgb + shard * v.dgb_step;
-    const float n = images_and_places(of.x, shard, &shards), mean = saved[channel], inv = saved[of.x.c + channel];
+    const float *const totals = v.totals ? v.totals + shard * v.totals_step : NULL;
+    const float *const saved = v.saved + shard * v.saved_step,
+                       *const dgb = totals ? totals + LS_NORM_FIRST : v.dgb + shard * v.dgb_step;
+    const float n = totals ? ls_norm_numbers(totals) : images_and_places(of.x, shard, &shards);
+    const float mean = saved[channel], inv = saved[of.x.c + channel];
     const float k1 = dgb[of.x.c + channel] / n, k2 = inv * (dgb[channel] / n), scale = v.gamma[channel] * inv;
     const size_t begin = ls_map_at(of.x, group, channel, 0, 0), numbers = ls_map_places(of.x) * LS_LANES;
     const int lanes = ls_cuda_lanes_in(&shards, group), lane = (int)(threadIdx.x % LS_QUADS) * LS_QUAD;
@@ -263,7 +310,8 @@ void launch_rows(const sum_operands &of, float *rows, const ls_cuda_shards *shar
 size_t ls_cuda_lanes_norm_scratch(const ls_op_call *call, const ls_cuda_shards *shards)
 {
     const ls_op op = call->attributes->op;
-    const bool slopes = op == LS_OP_BATCH_NORM_BACKWARD || op == LS_OP_BATCH_NORM_FROZEN_BACKWARD;
+    const bool slopes =
+        op == LS_OP_BATCH_NORM_BACKWARD || op == LS_OP_BATCH_NORM_FROZEN_BACKWARD || op == LS_OP_NORM_SLOPES;
     return rows_of(ls_map_of(&call->in[slopes]), shards) * (slopes ? 2 : 1) * sizeof(float);
 }
 
@@ -301,6 +349,32 @@ void ls_cuda_lanes_batch_norm(const ls_op_call *call, const ls_cuda_shards *shar
         y, x.data, how->fused_add ? call->in[3].data : nullptr, v, how->fused_relu, *shards);
 }
 
+void ls_cuda_lanes_norm_sums(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
+{
+    const ls_map x = ls_map_of(&call->in[0]);
+    float *const sums = call->out[0].data, *const squares = sums + LS_NORM_FIRST + x.c,
+                 *const rows = (float *)call->scratch;
+    const size_t step = shards->out_step[0];
+    const dim3 channels(x.c, shards->shards);
+    const sum_operands of = {x, NULL, NULL, squares, step};
+    launch_rows<NUMBER>(of, rows, shards, stream);
+    sum_of<<<channels, LS_CARD_THREADS, 0, stream>>>(sums, step, rows, x, *shards);
+    launch_rows<SQUARE>(of, rows, shards, stream);
+    channel_sum<<<channels, LS_CARD_THREADS, 0, stream>>>(squares, step, rows, x, *shards);
+}
+
+void ls_cuda_lanes_norm_apply(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
+{
+    const ls_attributes *how = call->attributes;
+    const ls_map x = ls_map_of(&call->in[0]), y = ls_map_of(&call->out[0]);
+    const norm_vectors v = {call->in[1].data,  call->in[2].data,    call->in[5].data,    call->out[1].data,
+                            call->out[2].data, shards->out_step[1], shards->out_step[2], how->eps};
+    statistics_from<<<dim3((x.c + LS_CARD_THREADS - 1) / LS_CARD_THREADS, shards->shards), LS_CARD_THREADS, 0,
+                      stream>>>(call->in[4].data, shards->in_step[4], v, x.c);
+    normalize<false><<<grid_of_maps(y, shards), LS_CARD_THREADS, 0, stream>>>(
+        y, x.data, how->fused_add ? call->in[3].data : nullptr, v, how->fused_relu, *shards);
+}
+
 void ls_cuda_lanes_batch_norm_infer(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
     const ls_attributes *how = call->attributes;
@@ -318,7 +392,9 @@ void ls_cuda_lanes_batch_norm_backward(const ls_op_call *call, const ls_cuda_sha
     const sum_operands of = {x, call->in[0].data, how->fused_relu ? call->in[4].data : nullptr, call->in[3].data,
                              shards->in_step[3]};
     const slope_vectors v = {call->in[2].data,   call->in[3].data,    call->out[1].data,
-                             shards->in_step[3], shards->out_step[1], how->eps};
+                             shards->in_step[3], shards->out_step[1], how->eps,
+                             NULL,               NULL,                0,
+                             0};
     float *const rows = (float *)call->scratch;
     launch_rows<SLOPES>(of, rows, shards, stream);
     sum_slopes<false>
@@ -327,12 +403,39 @@ void ls_cuda_lanes_batch_norm_backward(const ls_op_call *call, const ls_cuda_sha
         call->out[0].data, how->fused_add ? call->out[2].data : nullptr, of, v, *shards);
 }
 
+void ls_cuda_lanes_norm_slopes(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
+{
+    const ls_map x = ls_map_of(&call->in[1]);
+    const sum_operands of = {x, call->in[0].data, call->attributes->fused_relu ? call->in[3].data : nullptr,
+                             call->in[2].data, shards->in_step[2]};
+    const slope_vectors v = {NULL, call->in[2].data,  call->out[1].data, shards->in_step[2],  shards->out_step[1],
+                             0,    call->out[0].data, NULL,              shards->out_step[0], 0};
+    float *const rows = (float *)call->scratch;
+    launch_rows<SLOPES>(of, rows, shards, stream);
+    sum_slopes<false>
+        <<<dim3(x.c, shards->shards), LS_CARD_THREADS, 0, stream>>>(rows, rows_of(x, shards), x, v, *shards);
+}
+
+void ls_cuda_lanes_norm_data(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
+{
+    const ls_attributes *how = call->attributes;
+    const ls_map x = ls_map_of(&call->in[1]);
+    const sum_operands of = {x, call->in[0].data, how->fused_relu ? call->in[4].data : nullptr, call->in[3].data,
+                             shards->in_step[3]};
+    const slope_vectors v = {call->in[2].data, call->in[3].data, NULL, shards->in_step[3], 0,
+                             0,                NULL,             call->in[5].data, 0, shards->in_step[5]};
+    differentiate<<<grid_of_maps(x, shards), LS_CARD_THREADS, 0, stream>>>(
+        call->out[0].data, how->fused_add ? call->out[1].data : nullptr, of, v, *shards);
+}
+
 void ls_cuda_lanes_batch_norm_frozen_backward(const ls_op_call *call, const ls_cuda_shards *shards, cudaStream_t stream)
 {
     const ls_map x = ls_map_of(&call->in[1]);
     const sum_operands of = {x, call->in[0].data, nullptr, call->in[3].data, shards->in_step[3]};
     const slope_vectors v = {call->in[2].data,   call->in[3].data,    call->out[1].data,
-                             shards->in_step[3], shards->out_step[1], call->attributes->eps};
+                             shards->in_step[3], shards->out_step[1], call->attributes->eps,
+                             NULL,               NULL,                0,
+                             0};
     float *const rows = (float *)call->scratch;
     launch_rows<SLOPES>(of, rows, shards, stream);
     sum_slopes<true>

@@ -19,6 +19,8 @@ size_t ls_cuda_lanes_scratch(const ls_op_call *call, const ls_cuda_shards *shard
     case LS_OP_BATCH_NORM:
     case LS_OP_BATCH_NORM_BACKWARD:
     case LS_OP_BATCH_NORM_FROZEN_BACKWARD:
+    case LS_OP_NORM_SUMS:
+    case LS_OP_NORM_SLOPES:
         return ls_cuda_lanes_norm_scratch(call, shards);
     case LS_OP_ATTENTION_BACKWARD:
         return ls_cuda_lanes_attention_scratch(call, shards);
