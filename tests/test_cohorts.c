@@ -12,13 +12,17 @@
 #include <string.h>
 
 #include "base/session.h"
+#include "device/cards.h"
 #include "model/network.h"
 #include "train/job.h"
+#include "not_run.h"
 #include "training.h"
 
 enum { ROWS = 44, BATCH = 22, SIDE = 6, CLASSES = 3, STEPS = 4, MOST_RANKS = 7 };
 
 typedef enum kind { PLAIN, MIXED, RECOMPUTED, SHARED, FROZEN, KINDS } kind;
+
+static int cards; /* of this machine */
 
 typedef struct how {
     kind kind;
@@ -28,6 +32,8 @@ typedef struct how {
     int host_ranks;
     bool halves, placed; /* two backward passes to a step; each on a device of its own */
     bool verify;
+    int cards;  /* in front of the CPUs, which then may be none */
+    bool parts; /* of one card, in place of cards */
     ls_isa isa;
 } how;
 
@@ -92,9 +98,11 @@ static void train(const how *h, ls_cluster *cluster, int number, result *r)
     ls_data *data = ls_data_from_memory(s, pixels, labels, ROWS, 1, SIDE, SIDE, CLASSES,
                                         &(ls_loader){.batch = h->halves ? BATCH / 2 : BATCH, .shuffle = true});
     ls_module *net = network(s, &k);
-    ls_devices devices = {.n = h->devices};
+    ls_devices devices = {.n = h->cards + h->devices};
+    for (int d = 0; d < h->cards; d++)
+        devices.at[d] = (ls_device){LS_CUDA, h->parts ? 0 : d};
     for (int d = 0; d < h->devices; d++)
-        devices.at[d] = ls_cpu(d);
+        devices.at[h->cards + d] = ls_cpu(d);
     ls_module_initialize(net, devices, &(ls_init){.kind = LS_XAVIER, .like = data});
     ls_trainer *trainer = ls_trainer_new(net, LS_SGD, &(ls_optim){.lr = 0.0625, .momentum = 0.9});
     ls_batch b;
@@ -128,7 +136,7 @@ static void rank_main(ls_cluster *cluster, int number, void *user)
 static result run(how h)
 {
     rank ranks[MOST_RANKS] = {{0}};
-    if (!h.devices)
+    if (!h.devices && !h.cards)
         h.devices = 1;
     if (!h.ranks) {
         train(&h, NULL, 0, &ranks[0].result);
@@ -146,8 +154,8 @@ static void expect(const result *want, how h)
 {
     const result got = run(h);
     if (got.sum != want->sum || memcmp(got.losses, want->losses, sizeof got.losses) != 0)
-        fail_msg("network %d, shard %d, batch_norm %d, %d devices, %d ranks, order %d, isa %d: other bits", (int)h.kind,
-                 h.shard, h.batch_norm, h.devices, h.ranks, (int)h.shuffle, (int)h.isa);
+        fail_msg("network %d, shard %d, batch_norm %d, %d cards, %d CPUs, %d ranks, order %d, isa %d: other bits",
+                 (int)h.kind, h.shard, h.batch_norm, h.cards, h.devices, h.ranks, (int)h.shuffle, (int)h.isa);
 }
 
 /* ---- Bits ---- */
@@ -380,8 +388,73 @@ static void what_cannot_meet_is_refused(void **state)
     ls_close(s);
 }
 
-int main(void)
+/* ---- Cards ---- */
+
+static void cards_have_these_bits(void **state)
 {
+    (void)state;
+    for (kind k = 0; k < KINDS; k++)
+        for (int i = 0; i < SIZES; i++) {
+            how h = {.kind = k, .shard = 4, .batch_norm = sizes[i]};
+            const result one = run(h);
+            for (h.cards = 1; h.cards <= cards && h.cards <= 3; h.cards++) {
+                h.devices = (int)k % 2 * 2;
+                expect(&one, h);
+            }
+            h.parts = true;
+            h.cards = 2;
+            h.devices = 2 - h.devices;
+            h.shuffle = 5;
+            h.verify = true;
+            expect(&one, h);
+        }
+}
+
+static void cards_of_several_ranks_have_these_bits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SIZES; i++) {
+        how h = {.shard = 4, .batch_norm = sizes[i]};
+        const result one = run(h);
+        h.cards = 1;
+        for (h.ranks = 2; h.ranks <= 3;
+             h.ranks++) /* joined, where there are so many; with a core they meet on the host */
+            for (h.devices = 0; h.devices <= 1; h.devices++)
+                expect(&one, h);
+    }
+}
+
+static void passes_on_cards_are_batches_of_their_own(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SIZES; i++) {
+        how h = {.shard = 4, .batch_norm = sizes[i], .halves = true};
+        const result one = run(h);
+        h.cards = 1;
+        expect(&one, h);
+        h.devices = 1;
+        expect(&one, h);
+    }
+}
+
+static int test_on_cards(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cards_have_these_bits),
+        cmocka_unit_test(cards_of_several_ranks_have_these_bits),
+        cmocka_unit_test(passes_on_cards_are_batches_of_their_own),
+    };
+    char why[256] = "";
+    cards = ls_card_count(why, sizeof why);
+    if (cards == 0)
+        return test_none_run("%s", why);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "cards") == 0)
+        return test_on_cards();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_devices_have_the_same_bits),
         cmocka_unit_test(any_ranks_have_the_same_bits),

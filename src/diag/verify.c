@@ -64,11 +64,11 @@ static void give_buffer(verifying *v, int buffer)
 
 /* The shard is by itself where it would meet others: its sums are the totals. Returns its room, which NULL is where it
  * needs none. */
-static float *bind_room(const ls_network *network, const ls_plan *plan, ls_bindings *bindings)
+static float *bind_room(ls_executor *executor, const ls_plan *plan, ls_bindings *bindings)
 {
     float *room = !plan->n_meetings ? NULL
-                                    : ls_executor_alloc(network->master, plan->room_floats + plan->sums_floats,
-                                                        sizeof *room, "a shard's room");
+                                    : ls_executor_alloc(executor, plan->room_floats + plan->sums_floats, sizeof *room,
+                                                        "a shard's room");
     bindings->base[LS_IN_ROOM] = room;
     bindings->base[LS_IN_SUMS] = bindings->base[LS_IN_TOTALS] = room ? room + plan->room_floats : NULL;
     return room;
@@ -92,11 +92,11 @@ static void run_once(verifying *v, ls_worker *worker, float *row, uint64_t *sums
                  [LS_IN_STATISTICS] = executor->type->compute.stage_result(executor, row, flat->state),
                  [LS_IN_GRADIENTS] = computed}};
     ls_replica_bind(network, turn, &bindings);
-    float *room = bind_room(network, ls_feed_plan(v->feed, turn), &bindings);
+    float *room = bind_room(executor, ls_feed_plan(v->feed, turn), &bindings);
     ls_feed_run(v->feed, v->shard, turn, &bindings, (uint64_t)v->trainer->network->updates, NULL, NULL);
     executor->type->memory.get(executor, gradient, computed, flat->trainable * sizeof *gradient);
     const bool good = ls_executor_await(executor, NULL);
-    ls_executor_release(network->master, room);
+    ls_executor_release(executor, room);
     if (!good && !ls_network_loses(network, worker))
         ls_network_fail(network, executor);
     ls_count_work(&network->session->context);

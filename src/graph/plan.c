@@ -422,8 +422,10 @@ _Static_assert((int)LS_FORM_PLACES == (int)LS_PLACES, "a form has room for every
 
 static ls_form form_of(const ls_plan *plan, const ls_bindings *bindings, const ls_samples *samples)
 {
-    ls_form form = {
-        .plan = plan->number, .count = samples->count, .passing = bindings->passing, .scratch = bindings->scratch};
+    ls_form form = {.plan = plan->number,
+                    .count = samples->count,
+                    .passing = bindings->passing || bindings->from || bindings->to,
+                    .scratch = bindings->scratch};
     for (int i = 0; i < LS_IN_ARRAYS; i++)
         form.at[i] = bindings->base[i];
     if (bindings->outputs)
@@ -481,7 +483,7 @@ bool ls_plan_run(const ls_plan *plan, const ls_bindings *bindings, const ls_samp
     executor->type->compute.end(executor);
     executor->side_stream = 0;
     ls_gpu_trace_note(executor, mark, LS_SPAN_FROM_CARD, -1, NULL);
-    for (int i = 0; i < plan->n_steps; i++)
+    for (int i = bindings->from; i < end; i++)
         complete(plan, &plan->steps[i], whole, user);
     return true;
 }

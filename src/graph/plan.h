@@ -90,7 +90,7 @@ typedef struct ls_helpers {
  * two. */
 typedef struct ls_bindings {
     ls_executor *executor;
-    int from, to;           /* steps [from, to) alone, of executors that keep no runs; to 0: all from there on */
+    int from, to;           /* steps [from, to) alone, of a run that is not kept; to 0: all from there on */
     float *base[LS_PLACES]; /* not of the two last places */
     float *const *arrays;   /* by number */
     float *const *outputs;  /* by number, from the shard's first image on */

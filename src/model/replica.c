@@ -76,13 +76,14 @@ static void refresh(ls_replica *replica, const ls_network *network)
     replica->published = network->published;
 }
 
-void ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient)
+void ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, const float *from,
+                                float *gradient)
 {
     ls_executor *executor = replica->turn->executor;
     int mark = ls_gpu_trace_mark(executor);
     void (*bring)(ls_executor *, void *, const void *, size_t) =
         ls_network_master_on_card(network) ? executor->type->memory.copy : executor->type->memory.get;
-    bring(executor, gradient, replica->gradient, network->flat.trainable * sizeof *gradient);
+    bring(executor, gradient, from, network->flat.trainable * sizeof *gradient);
     ls_gpu_trace_note(executor, mark, LS_SPAN_FROM_CARD, -1, NULL);
 }
 

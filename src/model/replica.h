@@ -29,4 +29,5 @@ void ls_replica_bind(ls_network *network, const ls_turn *turn, ls_bindings *bind
 void ls_replica_bind_training(const ls_network *network, const ls_turn *turn, ls_bindings *bindings);
 
 /* Hands in the shard's gradient's way to the master copy's memory. */
-void ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, float *gradient);
+void ls_replica_bring_to_master(const ls_replica *replica, const ls_network *network, const float *from,
+                                float *gradient);

@@ -5,6 +5,7 @@
 
 #include "base/timer.h"
 #include "cluster/cluster.h"
+#include "model/replica.h"
 
 enum { METRICS_ROOM = 16 /* floats: a cache line */, FAR_LONGER = 10 };
 static const double forgets = 0.99; /* a hiccup, after some hundred shards */
@@ -60,19 +61,58 @@ static bool held(const ls_attempts *attempts, kept what, int number)
     return false;
 }
 
+/* The copy of the network in whose memory a room is; NULL: the master copy. */
+static const ls_replica *copy_of(const struct ls_trainer *trainer, int room)
+{
+    const ls_shard_rooms *rooms = &trainer->rooms;
+    const int memory = room < rooms->n ? room / rooms->each : 0;
+    return memory ? &trainer->network->replicas[memory - 1] : NULL;
+}
+
+static ls_executor *executor_of(const struct ls_trainer *trainer, int room)
+{
+    const ls_replica *copy = copy_of(trainer, room);
+    return copy ? copy->turn->executor : trainer->network->master;
+}
+
+static bool furnish(float **at, ls_executor *executor, size_t floats)
+{
+    if (!*at)
+        *at = ls_executor_alloc(executor, floats + 1, sizeof(float), "a shard's room");
+    return *at != NULL;
+}
+
 bool ls_attempts_furnish(struct ls_trainer *trainer, int room)
 {
     const ls_shard_rooms *rooms = &trainer->rooms;
-    ls_executor *master = trainer->network->master;
+    ls_executor *executor = executor_of(trainer, room);
+    ls_context *context = &trainer->session->context;
+    const size_t row = ls_attempt_row_floats(trainer->network);
     ls_shard_room *r = &rooms->at[room];
-    if (!r->arena)
-        r->arena = ls_executor_alloc(master, rooms->floats + 1, sizeof(float), "a shard's room");
-    if (r->arena && !r->sums)
-        r->sums = ls_executor_alloc(master, rooms->sums_floats + 1, sizeof(float), "a shard's room");
-    if (r->sums && !r->row)
-        r->row = ls_alloc(&trainer->session->context, ls_attempt_row_floats(trainer->network), sizeof(float),
-                          "a shard's room");
-    return r->row != NULL;
+    if (!furnish(&r->arena, executor, rooms->floats) || !furnish(&r->sums, executor, rooms->sums_floats))
+        return false;
+    if (!r->row)
+        r->row = ls_alloc(context, row, sizeof(float), "a shard's room");
+    if (!r->row || !executor->memory)
+        return r->row != NULL;
+    if (!r->sums_here)
+        r->sums_here = ls_alloc(context, rooms->sums_floats, sizeof(float), "a shard's room");
+    return r->sums_here && furnish(&r->totals, executor, rooms->sums_floats) && furnish(&r->row_there, executor, row) &&
+           (!copy_of(trainer, room) || furnish(&r->gradient, executor, trainer->network->flat.trainable));
+}
+
+void ls_attempts_clear(struct ls_trainer *trainer, int room)
+{
+    ls_executor *executor = executor_of(trainer, room);
+    ls_context *context = &trainer->session->context;
+    ls_shard_room *r = &trainer->rooms.at[room];
+    ls_executor_release(executor, r->arena);
+    ls_executor_release(executor, r->sums);
+    ls_executor_release(executor, r->totals);
+    ls_executor_release(executor, r->row_there);
+    ls_executor_release(executor, r->gradient);
+    ls_release(context, r->row);
+    ls_release(context, r->sums_here);
 }
 
 static bool has_memory(struct ls_trainer *trainer, kept what, int number)
@@ -101,11 +141,11 @@ static int take_spare(ls_step_job *step, kept what)
     return first + i;
 }
 
-/* The first n of them, but in place of one that is held another. */
-static bool list_free(ls_step_job *step, kept what, int n, int *list, int *listed)
+/* Those from the first on, so many, but in place of one that is held another. */
+static bool list_free(ls_step_job *step, kept what, int first, int n, int *list, int *listed)
 {
     *listed = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = first; i < first + n; i++) {
         const int number = held(&step->trainer->attempts, what, i) ? take_spare(step, what) : i;
         if (number >= 0)
             list[(*listed)++] = number;
@@ -117,8 +157,10 @@ bool ls_attempts_free_all(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_shard_rooms *rooms = &trainer->rooms;
-    return list_free(step, BUFFER, trainer->n_pool, trainer->free_buffers, &trainer->n_free) &&
-           list_free(step, ROOM, step->cohorts.n ? rooms->n : 0, rooms->free, &rooms->n_free);
+    bool all = list_free(step, BUFFER, 0, trainer->n_pool, trainer->free_buffers, &trainer->n_free);
+    for (int first = 0, memory = 0; step->cohorts.n && first < rooms->n; first += rooms->each, memory++)
+        all &= list_free(step, ROOM, first, rooms->each, rooms->free + first, &rooms->n_free[memory]);
+    return all;
 }
 
 /* ---- Attempts ---- */
@@ -145,7 +187,7 @@ static ls_attempt_rows rows_of(const ls_step_job *step, int shard)
 ls_attempt_rows ls_attempt_rows_of(const ls_step_job *step, const ls_attempt *t)
 {
     const ls_network *network = step->trainer->network;
-    if (ls_network_master_on_card(network) && !ls_network_gathers(network))
+    if (t->room < 0 && ls_network_master_on_card(network) && !ls_network_gathers(network))
         return rows_of(step, t->shard);
     float *row = t->room < 0 ? t->row : step->trainer->rooms.at[t->room].row;
     return (ls_attempt_rows){row, row + network->flat.state};
@@ -174,10 +216,10 @@ ls_attempt *ls_attempt_late(const ls_step_job *step)
     ls_attempts *attempts = &step->trainer->attempts;
     const double patience = step->trainer->session->patience, longer = FAR_LONGER * atomic_load(&attempts->longest),
                  now = ls_seconds();
-    const bool alone = is_alone(step);
+    const bool alone = is_alone(step), on_cards = ls_network_on_cards(step->trainer->network);
     for (ls_attempt *t = attempts->at; t < attempts->at + attempts->n; t++)
-        if (unfinished(step, t) && now - t->began > fmax(patience, longer * stretches(t)) &&
-            (alone || step->gradients.filled[t->shard] == 0))
+        if (unfinished(step, t) && !(t->room >= 0 && on_cards) &&
+            now - t->began > fmax(patience, longer * stretches(t)) && (alone || step->gradients.filled[t->shard] == 0))
             return t;
     return NULL;
 }

@@ -31,6 +31,7 @@ void ls_attempts_destroy(struct ls_trainer *trainer);
 
 /* Gives a room memory where it has none yet; the step's lock is held, or no step is under way. */
 bool ls_attempts_furnish(struct ls_trainer *trainer, int room);
+void ls_attempts_clear(struct ls_trainer *trainer, int room); /* no step is under way */
 
 /* With the step's lock held: */
 

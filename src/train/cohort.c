@@ -4,6 +4,7 @@
 
 #include "cluster/cluster.h"
 #include "device/norm_sums.h"
+#include "model/replica.h"
 #include "train/attempts.h"
 
 enum { MOST_SHARED = 2 /* cohorts of a rank that are other ranks' too */ };
@@ -86,36 +87,61 @@ static void name_cohorts(ls_step_job *step)
     }
 }
 
-/* Grown here, and nowhere while steps are under way. */
+/* The kinds of devices lay their arenas out each in its way, but meet at the same places. */
+static ls_status compare_meetings(ls_context *context, const ls_plan *a, const ls_plan *b)
+{
+    bool equal = a->n_meetings == b->n_meetings && a->sums_floats == b->sums_floats;
+    for (int m = 0; equal && m < a->n_meetings; m++)
+        equal = a->meetings[m].offset == b->meetings[m].offset && a->meetings[m].slopes == b->meetings[m].slopes;
+    return equal ? LS_OK
+                 : ls_raise(context, LS_UNSUPPORTED, "%s and %s do not meet at the same BatchNorms of this network",
+                            a->backend->name, b->backend->name);
+}
+
+/* What a room for any shard of the step has to hold, and how many of them a memory has. */
+static ls_status measure_rooms(const ls_step_job *step, ls_shard_rooms *needed)
+{
+    const struct ls_trainer *trainer = step->trainer;
+    const ls_engine *engine = trainer->network->engine;
+    for (int i = 0; i < trainer->network->n_pending; i++) {
+        const ls_feed *feed = step->microbatches[i].feed;
+        const ls_plan *first = plan_of(step, &step->microbatches[i]);
+        const int rooms = ls_cohorts_rooms(trainer, first, feed->shards, step->mine);
+        needed->each = rooms > needed->each ? rooms : needed->each;
+        needed->sums_floats = first->sums_floats > needed->sums_floats ? first->sums_floats : needed->sums_floats;
+        for (int k = 0; k < engine->n_backends; k++) {
+            const ls_plan *plan = ls_plan_for(feed->plan, engine->backends[k]);
+            needed->floats = plan->room_floats > needed->floats ? plan->room_floats : needed->floats;
+            if (compare_meetings(&trainer->session->context, first, plan) != LS_OK)
+                return LS_UNSUPPORTED;
+        }
+    }
+    return LS_OK;
+}
+
+/* Grown here, and nowhere while steps are under way. Any shard may come to any memory, so that each has rooms for all
+ * of a cohort. */
 static ls_status reserve_rooms(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
     ls_context *context = &trainer->session->context;
-    size_t floats = 0, sums = 0;
-    int wanted = 0;
-    for (int i = 0; i < step->trainer->network->n_pending; i++) {
-        const ls_plan *plan = plan_of(step, &step->microbatches[i]);
-        const int rooms = ls_cohorts_rooms(trainer, plan, step->microbatches[i].feed->shards, step->mine);
-        floats = plan->room_floats > floats ? plan->room_floats : floats;
-        sums = plan->sums_floats > sums ? plan->sums_floats : sums;
-        wanted = rooms > wanted ? rooms : wanted;
-    }
-    ls_shard_rooms *rooms = &trainer->rooms;
-    if (wanted <= rooms->n && floats <= rooms->floats && sums <= rooms->sums_floats)
+    ls_shard_rooms *rooms = &trainer->rooms,
+                   needed = {.each = rooms->each, .floats = rooms->floats, .sums_floats = rooms->sums_floats};
+    if (measure_rooms(step, &needed) != LS_OK)
+        return ls_status_of(trainer->session);
+    needed.n = needed.each * (1 + trainer->network->n_replicas);
+    if (needed.n == rooms->n && needed.floats == rooms->floats && needed.sums_floats == rooms->sums_floats)
         return LS_OK;
     ls_engine_wait(trainer->network->engine);
-    floats = rooms->floats > floats ? rooms->floats : floats;
-    sums = rooms->sums_floats > sums ? rooms->sums_floats : sums;
-    wanted = rooms->n > wanted ? rooms->n : wanted;
     ls_cohorts_release_rooms(trainer);
-    rooms->at = ls_alloc(context, (size_t)(wanted + trainer->attempts.n), sizeof *rooms->at, "the shards' rooms");
-    rooms->free = rooms->at ? ls_alloc(context, (size_t)wanted, sizeof *rooms->free, "the shards' rooms") : NULL;
-    if (!rooms->free)
+    needed.at = ls_alloc(context, (size_t)(needed.n + trainer->attempts.n), sizeof *needed.at, "the shards' rooms");
+    needed.free = needed.at ? ls_alloc(context, (size_t)needed.n, sizeof *needed.free, "the shards' rooms") : NULL;
+    if (!needed.free) {
+        ls_release(context, needed.at);
         return ls_status_of(trainer->session);
-    rooms->n = wanted;
-    rooms->floats = floats;
-    rooms->sums_floats = sums;
-    for (int i = 0; i < wanted; i++)
+    }
+    *rooms = needed;
+    for (int i = 0; i < rooms->n; i++)
         if (!ls_attempts_furnish(trainer, i)) {
             ls_cohorts_release_rooms(trainer);
             return ls_status_of(trainer->session);
@@ -156,14 +182,11 @@ ls_status ls_cohorts_reserve(ls_step_job *step)
 void ls_cohorts_release_rooms(struct ls_trainer *trainer)
 {
     ls_shard_rooms *rooms = &trainer->rooms;
-    for (int i = 0; rooms->n && i < rooms->n + trainer->attempts.n; i++) {
-        ls_executor_release(trainer->network->master, rooms->at[i].arena);
-        ls_executor_release(trainer->network->master, rooms->at[i].sums);
-        ls_release(&trainer->session->context, rooms->at[i].row);
-    }
+    for (int i = 0; rooms->n && i < rooms->n + trainer->attempts.n; i++)
+        ls_attempts_clear(trainer, i);
     ls_release(&trainer->session->context, rooms->at);
     ls_release(&trainer->session->context, rooms->free);
-    *rooms = (ls_shard_rooms){.floats = rooms->floats, .sums_floats = rooms->sums_floats};
+    *rooms = (ls_shard_rooms){.n = 0};
 }
 
 void ls_cohorts_begin(ls_step_job *step)
@@ -181,6 +204,18 @@ void ls_cohorts_begin(ls_step_job *step)
 }
 
 /* ---- Who goes on with what ---- */
+
+/* Of a room, and that a worker computes in, by their numbers among the rooms'. Spare rooms are the master copy's. */
+static int memory_of_room(const ls_shard_rooms *rooms, int room)
+{
+    return room < rooms->n ? room / rooms->each : 0;
+}
+static int memory_of(const ls_step_job *step, const ls_worker *worker)
+{
+    const ls_network *network = step->trainer->network;
+    const ls_replica *copy = ls_replica_of(network, worker->turn);
+    return copy ? 1 + (int)(copy - network->replicas) : 0;
+}
 
 static bool suits(const ls_step_job *step, const ls_worker *worker, int shard)
 {
@@ -200,7 +235,7 @@ static int choose_new(const ls_step_job *step, const ls_worker *worker)
 {
     const ls_cohorts *cohorts = &step->cohorts;
     int cohort = -1;
-    for (int i = 0; i < step->mine && step->trainer->rooms.n_free > 0; i++) {
+    for (int i = 0; i < step->mine && step->trainer->rooms.n_free[memory_of(step, worker)] > 0; i++) {
         const int j = step->pulls.order[i];
         const ls_cohort_shard *s = &cohorts->shards[j];
         if (s->state != LS_SHARD_NEW)
@@ -215,19 +250,22 @@ static int choose_new(const ls_step_job *step, const ls_worker *worker)
 int ls_cohorts_choose(const ls_step_job *step, const ls_worker *worker)
 {
     const ls_cohorts *cohorts = &step->cohorts;
+    const int memory = memory_of(step, worker);
     for (int i = cohorts->oldest; i < cohorts->n && atomic_load(&cohorts->ready) > 0; i++)
         for (int j = cohorts->at[i].mine; j < cohorts->at[i].mine_end; j++)
-            if (can_go_on(cohorts, j) && suits(step, worker, j))
+            if (can_go_on(cohorts, j) && suits(step, worker, j) &&
+                memory_of_room(&step->trainer->rooms, cohorts->shards[j].room) == memory)
                 return j;
     return atomic_load(&step->pulls.next) < step->mine ? choose_new(step, worker) : -1;
 }
 
-int ls_cohorts_take(ls_step_job *step, int shard)
+int ls_cohorts_take(ls_step_job *step, const ls_worker *worker, int shard)
 {
     ls_shard_rooms *rooms = &step->trainer->rooms;
     ls_cohort_shard *s = &step->cohorts.shards[shard];
     if (s->state == LS_SHARD_NEW) {
-        s->room = rooms->free[--rooms->n_free];
+        const int memory = memory_of(step, worker);
+        s->room = rooms->free[memory * rooms->each + --rooms->n_free[memory]];
         atomic_fetch_add(&step->pulls.next, 1);
     } else {
         atomic_fetch_sub(&step->cohorts.ready, 1);
@@ -241,7 +279,8 @@ void ls_cohorts_finish(ls_step_job *step, const ls_attempt *t)
     ls_cohorts *cohorts = &step->cohorts;
     ls_cohort_shard *s = &cohorts->shards[t->shard];
     ls_shard_rooms *rooms = &step->trainer->rooms;
-    rooms->free[rooms->n_free++] = t->room;
+    const int memory = memory_of_room(rooms, t->room);
+    rooms->free[memory * rooms->each + rooms->n_free[memory]++] = t->room;
     s->room = -1;
     s->state = LS_SHARD_DONE;
     cohorts->at[s->cohort].finished++;
@@ -264,17 +303,41 @@ static bool is_alone(const ls_cohort *cohort)
     return cohort->end - cohort->first == 1;
 }
 
-void ls_cohorts_bind(const ls_step_job *step, const ls_attempt *t, ls_bindings *bindings)
+void ls_cohorts_bind(const ls_step_job *step, const ls_attempt *t, const ls_plan *plan, ls_executor *executor,
+                     ls_bindings *bindings)
 {
     const ls_cohort *cohort = cohort_of(step, t->shard);
     const ls_shard_room *room = &step->trainer->rooms.at[t->room];
-    const ls_meeting *meetings = cohort->plan->meetings;
+    const ls_meeting *meetings = plan->meetings;
+    const int from = t->anew ? 0 : t->passed;
+    const bool last = is_alone(cohort) || t->passed == plan->n_meetings;
     bindings->base[LS_IN_ROOM] = room->arena;
     bindings->base[LS_IN_SUMS] = room->sums;
-    bindings->base[LS_IN_TOTALS] = is_alone(cohort) ? room->sums : cohort->totals;
-    const bool last = is_alone(cohort) || t->passed == cohort->plan->n_meetings;
-    bindings->from = t->passed && !t->anew ? meetings[t->passed - 1].step : 0;
+    bindings->base[LS_IN_TOTALS] = is_alone(cohort) ? room->sums : room->totals ? room->totals : cohort->totals;
+    bindings->from = from ? meetings[from - 1].step : 0;
     bindings->to = last ? 0 : meetings[t->passed].step;
+    if (room->row_there) {
+        bindings->base[LS_IN_STATISTICS] = room->row_there;
+        bindings->base[LS_IN_METRICS] = room->row_there + step->trainer->network->flat.state;
+    }
+    if (room->gradient)
+        bindings->base[LS_IN_GRADIENTS] = room->gradient;
+    if (room->totals && from)
+        executor->type->memory.put(executor, room->totals + meetings[from - 1].offset,
+                                   cohort->totals + meetings[from - 1].offset,
+                                   meetings[from - 1].floats * sizeof(float));
+}
+
+void ls_cohorts_bring(const ls_step_job *step, const ls_attempt *t, ls_executor *executor, size_t row)
+{
+    const ls_cohort *cohort = cohort_of(step, t->shard);
+    const ls_shard_room *room = &step->trainer->rooms.at[t->room];
+    const ls_meeting *meeting = &cohort->plan->meetings[t->passed];
+    if (!row)
+        executor->type->memory.get(executor, room->sums_here + meeting->offset, room->sums + meeting->offset,
+                                   meeting->floats * sizeof(float));
+    else
+        executor->type->memory.get(executor, room->row, room->row_there, row * sizeof(float));
 }
 
 /* All sums are there. */
@@ -301,8 +364,9 @@ void ls_cohorts_arrive(ls_step_job *step, const ls_attempt *t)
     ls_cohort *cohort = cohort_of(step, t->shard);
     const ls_meeting *meeting = &cohort->plan->meetings[t->passed];
     ls_cohort_shard *s = &step->cohorts.shards[t->shard];
+    const ls_shard_room *room = &step->trainer->rooms.at[t->room];
     memcpy(cohort->rows + (size_t)(t->shard - cohort->first) * meeting->floats,
-           step->trainer->rooms.at[t->room].sums + meeting->offset, meeting->floats * sizeof(float));
+           (room->sums_here ? room->sums_here : room->sums) + meeting->offset, meeting->floats * sizeof(float));
     s->room = t->room;
     s->passed++;
     s->state = LS_SHARD_ASIDE;

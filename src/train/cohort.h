@@ -29,7 +29,7 @@ void ls_cohorts_begin(ls_step_job *step); /* before it is handed in */
 /* A shard that this worker can go on with, or begin; -1: none now. */
 int ls_cohorts_choose(const ls_step_job *step, const ls_worker *worker);
 /* It is computed from here on, in the room that comes back, until it arrives or is done. */
-int ls_cohorts_take(ls_step_job *step, int shard);
+int ls_cohorts_take(ls_step_job *step, const ls_worker *worker, int shard);
 /* The attempt that is the first one there has brought its shard to the end, or to its next meeting, where it leaves its
  * sums. The last of this rank's shards adds them up, or has them sent; the lock is let go meanwhile. */
 void ls_cohorts_finish(ls_step_job *step, const ls_attempt *t);
@@ -37,8 +37,12 @@ void ls_cohorts_arrive(ls_step_job *step, const ls_attempt *t);
 
 /* Without it: */
 
-/* How the attempt is to be run: up to its shard's next meeting, or its end. */
-void ls_cohorts_bind(const ls_step_job *step, const ls_attempt *t, ls_bindings *bindings);
+/* How the attempt is to be run by a plan for this executor: up to its shard's next meeting, or its end. */
+void ls_cohorts_bind(const ls_step_job *step, const ls_attempt *t, const ls_plan *plan, ls_executor *executor,
+                     ls_bindings *bindings);
+/* Of a room in a card's memory: what the run has left there comes to the host, which waits for it. At the shard's end
+ * so many floats of its row, else, with 0, its sums. */
+void ls_cohorts_bring(const ls_step_job *step, const ls_attempt *t, ls_executor *executor, size_t row);
 
 static inline bool ls_cohorts_are_on(const ls_step_job *step)
 {

@@ -114,11 +114,16 @@ typedef struct ls_cohorts {
 typedef struct ls_shard_room {
     float *arena, *sums;
     float *row; /* as an attempt's */
+    /* Where arena and sums are in a card's memory: what it reads and writes beside them there, and the sums here; of a
+     * card that has a copy of the network the shard's gradient too. Else NULL. */
+    float *totals, *row_there, *sums_here, *gradient;
 } ls_shard_room;
+/* In each memory as many; the master copy's comes first, then those of the network's other copies. */
 typedef struct ls_shard_rooms {
     ls_shard_room *at;          /* [n], and one for each worker that attempts.c needs beside them */
-    size_t floats, sums_floats; /* of each */
-    int n, n_free, *free;
+    size_t floats, sums_floats; /* of one */
+    int n, each, *free;         /* [n] the free ones of a memory lie where all of its would */
+    int n_free[1 + LS_MAX_DEVICES];
 } ls_shard_rooms;
 
 /* What a shard gives beside its gradient: written by shard.c, exchanged and summed at the step's end. */

@@ -113,7 +113,8 @@ static running running_of(ls_step_job *step, ls_worker *worker, ls_attempt *t)
     r.plan = ls_feed_plan(r.microbatch->feed, worker->turn);
     r.rows = ls_attempt_rows_of(step, t);
     r.replica = ls_replica_of(network, worker->turn);
-    r.at_once = network->n_replicas > 0 || (network->connected && step->exchange.measured);
+    r.at_once = network->n_replicas > 0 || (network->connected && step->exchange.measured) ||
+                (ls_cohorts_are_on(step) && worker->turn->executor->memory);
     return r;
 }
 
@@ -169,16 +170,26 @@ static bool lose_device(ls_step_job *step, ls_attempt *t, ls_worker *worker)
     return lost;
 }
 
-/* Where the shard's metrics go; of one that begins from a gradient they are there already. */
-static float *bind_metrics(const running *r)
+/* A shard that begins from a gradient has its metrics already. */
+static void put_given(const running *r)
 {
-    ls_executor *executor = r->worker->turn->executor;
-    float *metrics = r->rows.metrics;
     const ls_array *given = r->microbatch->given;
-    if (!given)
-        return executor->type->compute.stage_result(executor, metrics, LS_METRICS);
-    memcpy(metrics, given->data + (size_t)r->local * LS_METRICS, LS_METRICS * sizeof *metrics);
-    return NULL;
+    if (given)
+        memcpy(r->rows.metrics, given->data + (size_t)r->local * LS_METRICS, LS_METRICS * sizeof(float));
+}
+
+static void bind_results(const running *r, ls_bindings *bindings)
+{
+    const ls_network *network = r->step->trainer->network;
+    ls_executor *executor = r->worker->turn->executor;
+    const ls_executor_compute *table = &executor->type->compute;
+    bindings->base[LS_IN_GRADIENTS] = r->replica ? r->replica->gradient : r->step->trainer->pool[r->t->buffer];
+    if (ls_cohorts_are_on(r->step))
+        ls_cohorts_bind(r->step, r->t, r->plan, executor, bindings);
+    if (!bindings->base[LS_IN_METRICS] && !r->microbatch->given)
+        bindings->base[LS_IN_METRICS] = table->stage_result(executor, r->rows.metrics, LS_METRICS);
+    if (!bindings->base[LS_IN_STATISTICS])
+        bindings->base[LS_IN_STATISTICS] = table->stage_result(executor, r->rows.statistics, network->flat.state);
 }
 
 /* Hands the shard in, and waits for it where its buckets count at once. */
@@ -188,27 +199,25 @@ static void compute(running *r)
     ls_network *network = step->trainer->network;
     ls_turn *turn = r->worker->turn;
     ls_executor *executor = turn->executor;
-    const ls_executor_compute *table = &executor->type->compute;
-    float *gradient = step->trainer->pool[r->t->buffer];
     if (!r->at_once) /* by its buffer, so that what is kept of runs has few forms */
         executor->side_stream = ls_turn_side_stream(turn, r->plan, r->t->buffer, step->mine);
-    ls_bindings bindings = {
-        .base = {[LS_IN_METRICS] = bind_metrics(r),
-                 [LS_IN_STATISTICS] = table->stage_result(executor, r->rows.statistics, network->flat.state),
-                 [LS_IN_GRADIENTS] = r->replica ? r->replica->gradient : gradient},
-        .goes_on = executor->memory ? NULL : goes_on};
+    ls_bindings bindings = {.goes_on = executor->memory ? NULL : goes_on};
+    put_given(r);
+    bind_results(r, &bindings);
     const ls_measuring measuring = ls_measure_bind(step->profile, r->plan, r->worker, &bindings.probe);
     ls_replica_bind_training(network, turn, &bindings);
-    if (ls_cohorts_are_on(step))
-        ls_cohorts_bind(step, r->t, &bindings);
     r->last = bindings.to == 0;
     bindings.helpers = ls_sharing_begin(&r->worker->sharing, &measuring);
     ls_feed_run(r->microbatch->feed, r->local, turn, &bindings, (uint64_t)step->number,
                 r->at_once ? NULL : bucket_is_whole, r);
     ls_sharing_end(&r->worker->sharing);
     bool finite = true;
-    if (r->at_once && r->replica)
-        ls_replica_bring_to_master(r->replica, network, gradient);
+    if (r->at_once && r->replica && r->last)
+        ls_replica_bring_to_master(r->replica, network, bindings.base[LS_IN_GRADIENTS],
+                                   step->trainer->pool[r->t->buffer]);
+    if (ls_cohorts_are_on(step) && executor->memory)
+        ls_cohorts_bring(step, r->t, executor,
+                         r->last ? network->flat.state + (r->microbatch->given ? 0 : LS_METRICS) : 0);
     if (r->at_once)
         r->failed = !ls_executor_await(executor, r->replica ? NULL : &finite);
     if (!finite)
@@ -287,6 +296,8 @@ static void run_on(ls_step_job *step, ls_worker *worker, ls_attempt *t, int *fin
 {
     running r = running_of(step, worker, t);
     compute(&r);
+    if (r.failed)
+        ls_network_fail(step->trainer->network, worker->turn->executor);
     ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.last ? r.images : 0, t->measured);
     note_computing(step, t);
     if (r.last)
@@ -368,7 +379,7 @@ static bool compute_of_cohort(ls_step_job *step, ls_worker *worker, int *finishe
         fold(step, node, ls_network_adder(step->trainer->network, worker->turn));
     }
     if (goes)
-        begin(step, j, t, ls_cohorts_take(step, j));
+        begin(step, j, t, ls_cohorts_take(step, worker, j));
     pthread_mutex_unlock(&step->lock);
     if (!goes)
         return node != 0;

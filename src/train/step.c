@@ -50,15 +50,15 @@ static void end_part(ls_step_job *step, ls_status status, bool finite)
 /* Where all that a step needs is one executor that is far from done when everything is handed in, the next step's
  * shards are handed in behind it before anybody looks at what came of it, so that the executor never waits for the
  * host. They read the new weights, and write nothing that is still wanted if those turn out to be none: then the next
- * step is dropped. Only a step that is measured, and one that clips, which the host decides on halfway, end by
- * themselves. Connected cards do the same: a rank hears what the others say of a step when it waits for it, while its
- * card is at the next one. */
+ * step is dropped. Only a step that is measured, one that clips, which the host decides on halfway, and one whose
+ * shards meet, whose sums the host adds up, end by themselves. Connected cards do the same: a rank hears what the
+ * others say of a step when it waits for it, while its card is at the next one. */
 static bool goes_ahead(const ls_step_job *step)
 {
     const struct ls_trainer *trainer = step->trainer;
     const ls_network *network = trainer->network;
     return ls_network_goes_ahead(network) && step->update && !ls_clips(trainer) && !step->profile &&
-           !network->master->gpu_trace && !step->exchange.measured;
+           !ls_cohorts_are_on(step) && !network->master->gpu_trace && !step->exchange.measured;
 }
 
 static void record(ls_step_job *step, ls_worker *worker)

@@ -256,8 +256,8 @@ __global__ void differentiate(float *dx, float *dresidual, sum_operands of, slop
     if (channel >= of.x.c)
         return;
     const float *const totals = v.totals ? v.totals + shard * v.totals_step : NULL;
-    const float *const saved = v.saved + shard * v.saved_step,
-                       *const dgb = totals ? totals + LS_NORM_FIRST : v.dgb + shard * v.dgb_step;
+    const float *const saved = v.saved + shard * v.saved_step, *const dgb = totals ? totals + LS_NORM_FIRST
+                                                                                   : v.dgb + shard * v.dgb_step;
     const float n = totals ? ls_norm_numbers(totals) : images_and_places(of.x, shard, &shards);
     const float mean = saved[channel], inv = saved[of.x.c + channel];
     const float k1 = dgb[of.x.c + channel] / n, k2 = inv * (dgb[channel] / n), scale = v.gamma[channel] * inv;
@@ -391,9 +391,15 @@ void ls_cuda_lanes_batch_norm_backward(const ls_op_call *call, const ls_cuda_sha
     const ls_map x = ls_map_of(&call->in[1]);
     const sum_operands of = {x, call->in[0].data, how->fused_relu ? call->in[4].data : nullptr, call->in[3].data,
                              shards->in_step[3]};
-    const slope_vectors v = {call->in[2].data,   call->in[3].data,    call->out[1].data,
-                             shards->in_step[3], shards->out_step[1], how->eps,
-                             NULL,               NULL,                0,
+    const slope_vectors v = {call->in[2].data,
+                             call->in[3].data,
+                             call->out[1].data,
+                             shards->in_step[3],
+                             shards->out_step[1],
+                             how->eps,
+                             NULL,
+                             NULL,
+                             0,
                              0};
     float *const rows = (float *)call->scratch;
     launch_rows<SLOPES>(of, rows, shards, stream);
@@ -408,8 +414,16 @@ void ls_cuda_lanes_norm_slopes(const ls_op_call *call, const ls_cuda_shards *sha
     const ls_map x = ls_map_of(&call->in[1]);
     const sum_operands of = {x, call->in[0].data, call->attributes->fused_relu ? call->in[3].data : nullptr,
                              call->in[2].data, shards->in_step[2]};
-    const slope_vectors v = {NULL, call->in[2].data,  call->out[1].data, shards->in_step[2],  shards->out_step[1],
-                             0,    call->out[0].data, NULL,              shards->out_step[0], 0};
+    const slope_vectors v = {NULL,
+                             call->in[2].data,
+                             call->out[1].data,
+                             shards->in_step[2],
+                             shards->out_step[1],
+                             0,
+                             call->out[0].data,
+                             NULL,
+                             shards->out_step[0],
+                             0};
     float *const rows = (float *)call->scratch;
     launch_rows<SLOPES>(of, rows, shards, stream);
     sum_slopes<false>
@@ -422,8 +436,9 @@ void ls_cuda_lanes_norm_data(const ls_op_call *call, const ls_cuda_shards *shard
     const ls_map x = ls_map_of(&call->in[1]);
     const sum_operands of = {x, call->in[0].data, how->fused_relu ? call->in[4].data : nullptr, call->in[3].data,
                              shards->in_step[3]};
-    const slope_vectors v = {call->in[2].data, call->in[3].data, NULL, shards->in_step[3], 0,
-                             0,                NULL,             call->in[5].data, 0, shards->in_step[5]};
+    const slope_vectors v = {
+        call->in[2].data,  call->in[3].data, NULL, shards->in_step[3], 0, 0, NULL, call->in[5].data, 0,
+        shards->in_step[5]};
     differentiate<<<grid_of_maps(x, shards), LS_CARD_THREADS, 0, stream>>>(
         call->out[0].data, how->fused_add ? call->out[1].data : nullptr, of, v, *shards);
 }
@@ -432,9 +447,15 @@ void ls_cuda_lanes_batch_norm_frozen_backward(const ls_op_call *call, const ls_c
 {
     const ls_map x = ls_map_of(&call->in[1]);
     const sum_operands of = {x, call->in[0].data, nullptr, call->in[3].data, shards->in_step[3]};
-    const slope_vectors v = {call->in[2].data,   call->in[3].data,    call->out[1].data,
-                             shards->in_step[3], shards->out_step[1], call->attributes->eps,
-                             NULL,               NULL,                0,
+    const slope_vectors v = {call->in[2].data,
+                             call->in[3].data,
+                             call->out[1].data,
+                             shards->in_step[3],
+                             shards->out_step[1],
+                             call->attributes->eps,
+                             NULL,
+                             NULL,
+                             0,
                              0};
     float *const rows = (float *)call->scratch;
     launch_rows<SLOPES>(of, rows, shards, stream);
