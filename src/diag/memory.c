@@ -53,7 +53,8 @@ ls_status ls_trainer_memory_needed(ls_trainer *trainer, const ls_data *data, int
     size_t floats = 2 * (flat->parameters + flat->state) + (trainer->options.ema_buffers ? flat->state : 0) +
                     (ls_network_master_on_card(network) ? 0 : gradients * flat->trainable) +
                     LS_DEPTH * (size_t)shards * (flat->state + LS_METRICS) +
-                    (size_t)rooms * (plan->room_floats + plan->sums_floats + ls_attempt_row_floats(network));
+                    (size_t)rooms * (plan->sums_floats + ls_attempt_row_floats(network) +
+                                     (ls_network_master_on_card(network) ? 0 : plan->room_floats));
     *bytes = (int64_t)(floats * sizeof(float) + cores_bytes(plan, network->engine));
     return LS_OK;
 }
