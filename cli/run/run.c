@@ -108,9 +108,10 @@ int run_open(run *r, settings *chosen, ls_cluster *cluster)
     int status = find_devices(r, chosen, cluster);
     if (status)
         return status;
-    if (run_is_on(r, LS_CUDA) && chosen->bn != BN_SHARD && chosen->bn != chosen->shard)
+    if (chosen->dtype != LS_F32 && chosen->bn != BN_SHARD && chosen->bn != chosen->shard)
         return failed("--bn",
-                      "GPUs take statistics of each shard; a shard may be as large as the batch, with --shard %lld",
+                      "in %s GPUs take statistics of each shard; a shard may be as large as the batch, with --shard %lld",
+                      choice_name(dtype_choices, chosen->dtype),
                       (long long)(chosen->bn < 0 ? chosen->batch : chosen->bn));
     if (run_is_on(r, LS_CPU) && chosen->dtype != LS_F32)
         return failed("--dtype", "%s is for GPUs; a CPU computes in f32", choice_name(dtype_choices, chosen->dtype));
