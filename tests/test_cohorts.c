@@ -217,6 +217,27 @@ static void several_passes_are_batches_of_their_own(void **state)
     }
 }
 
+static void several_passes_may_be_one_batch(void **state)
+{
+    (void)state;
+    for (kind k = 0; k < KINDS; k++) {
+        how h = {.kind = k, .shard = BATCH / 2, .batch_norm = -1};
+        const result whole = run(h);
+        h.batch_norm = -2;
+        expect(&whole, h);
+        h.halves = true;
+        expect(&whole, h);
+        h.shard = 4; /* the halves' last shards are smaller */
+        const result one = run(h);
+        h.devices = 3;
+        h.placed = true;
+        expect(&one, h);
+        h.ranks = 2;
+        h.devices = 2;
+        expect(&one, h);
+    }
+}
+
 static void a_slow_device_changes_nothing(void **state)
 {
     (void)state;
@@ -459,6 +480,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(any_devices_have_the_same_bits),
         cmocka_unit_test(any_ranks_have_the_same_bits),
         cmocka_unit_test(several_passes_are_batches_of_their_own),
+        cmocka_unit_test(several_passes_may_be_one_batch),
         cmocka_unit_test(a_slow_device_changes_nothing),
         cmocka_unit_test(a_late_device_changes_nothing),
         cmocka_unit_test(instruction_sets_have_the_same_bits),

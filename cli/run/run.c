@@ -109,10 +109,9 @@ int run_open(run *r, settings *chosen, ls_cluster *cluster)
     if (status)
         return status;
     if (chosen->dtype != LS_F32 && chosen->bn != BN_SHARD && chosen->bn != chosen->shard)
-        return failed("--bn",
-                      "in %s GPUs take statistics of each shard; a shard may be as large as the batch, with --shard %lld",
-                      choice_name(dtype_choices, chosen->dtype),
-                      (long long)(chosen->bn < 0 ? chosen->batch : chosen->bn));
+        return failed(
+            "--bn", "in %s GPUs take statistics of each shard; a shard may be as large as the batch, with --shard %lld",
+            choice_name(dtype_choices, chosen->dtype), (long long)(chosen->bn < 0 ? chosen->batch : chosen->bn));
     if (run_is_on(r, LS_CPU) && chosen->dtype != LS_F32)
         return failed("--dtype", "%s is for GPUs; a CPU computes in f32", choice_name(dtype_choices, chosen->dtype));
     snprintf(r->devices_text, sizeof r->devices_text, "%s", ls_devices_str(r->session, r->devices));

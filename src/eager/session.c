@@ -25,10 +25,10 @@ static ls_status check_options(ls_session *session)
         o->shard = DEFAULT_SHARD;
     if (o->shard < 1 || o->shard > MAX_SHARD)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: shard is %d; it must be from 1 to %d", o->shard, MAX_SHARD);
-    if (o->batch_norm < -1 || (o->batch_norm > 0 && o->batch_norm % o->shard != 0))
+    if (o->batch_norm < -2 || (o->batch_norm > 0 && o->batch_norm % o->shard != 0))
         return ls_raise(context, LS_BAD_ARGUMENT,
                         "ls_open: batch_norm is %d; it must be a multiple of the shard's %d images, 0 for statistics "
-                        "of each shard, or -1 for those of a batch",
+                        "of each shard, -1 for those of a batch, or -2 for those of all a step's batches",
                         o->batch_norm, o->shard);
     if ((int)o->conv < LS_CONV_AUTO || (int)o->conv > LS_CONV_DIRECT)
         return ls_raise(context, LS_BAD_ARGUMENT, "ls_open: there is no such algorithm for convolutions");

@@ -22,13 +22,30 @@ int ls_cohorts_rooms(const struct ls_trainer *trainer, const ls_plan *plan, int 
     return plan->n_meetings == 0 ? 0 : most < mine ? most : mine;
 }
 
+/* The passes from number i on that are one batch. */
+typedef struct joined {
+    int end; /* the number of the next one that is not */
+    int shards;
+} joined;
+
+static joined joined_from(const ls_step_job *step, int i)
+{
+    const bool all = step->trainer->session->options.batch_norm == -2;
+    joined passes = {.end = i};
+    do
+        passes.shards += step->microbatches[passes.end++].feed->shards;
+    while (all && passes.end < step->trainer->network->n_pending);
+    return passes;
+}
+
 static int count_cohorts(const ls_step_job *step)
 {
     int n = 0;
-    for (int i = 0; i < step->trainer->network->n_pending; i++) {
-        const int shards = step->microbatches[i].feed->shards,
-                  each = ls_shards_together(step->trainer->session, shards);
-        n += (shards + each - 1) / each;
+    for (int i = 0; i < step->trainer->network->n_pending;) {
+        const joined passes = joined_from(step, i);
+        const int each = ls_shards_together(step->trainer->session, passes.shards);
+        n += (passes.shards + each - 1) / each;
+        i = passes.end;
     }
     return n;
 }
@@ -68,9 +85,9 @@ static void name_cohorts(ls_step_job *step)
     ls_cohorts *cohorts = &step->cohorts;
     int first = 0;
     cohorts->n = 0;
-    for (int i = 0; i < step->trainer->network->n_pending; i++) {
-        const int end = first + step->microbatches[i].feed->shards,
-                  each = ls_shards_together(step->trainer->session, end - first);
+    for (int i = 0; i < step->trainer->network->n_pending;) {
+        const joined passes = joined_from(step, i);
+        const int end = first + passes.shards, each = ls_shards_together(step->trainer->session, passes.shards);
         for (; first < end; first += each) {
             ls_cohort *cohort = &cohorts->at[cohorts->n];
             *cohort = (ls_cohort){.plan = plan_of(step, &step->microbatches[i]),
@@ -84,18 +101,21 @@ static void name_cohorts(ls_step_job *step)
             cohorts->n++;
         }
         first = end;
+        i = passes.end;
     }
 }
 
-/* The kinds of devices lay their arenas out each in its way, but meet at the same places. */
+/* The kinds of devices lay their arenas out each in its way, and passes that are one batch may have other losses, but
+ * all meet at the same places. */
 static ls_status compare_meetings(ls_context *context, const ls_plan *a, const ls_plan *b)
 {
     bool equal = a->n_meetings == b->n_meetings && a->sums_floats == b->sums_floats;
     for (int m = 0; equal && m < a->n_meetings; m++)
         equal = a->meetings[m].offset == b->meetings[m].offset && a->meetings[m].slopes == b->meetings[m].slopes;
     return equal ? LS_OK
-                 : ls_raise(context, LS_UNSUPPORTED, "%s and %s do not meet at the same BatchNorms of this network",
-                            a->backend->name, b->backend->name);
+                 : ls_raise(
+                       context, LS_UNSUPPORTED,
+                       "passes that do not call the same BatchNorms in the same order cannot share their statistics");
 }
 
 /* What a room for any shard of the step has to hold, and how many of them a memory has. */
@@ -103,10 +123,12 @@ static ls_status measure_rooms(const ls_step_job *step, ls_shard_rooms *needed)
 {
     const struct ls_trainer *trainer = step->trainer;
     const ls_engine *engine = trainer->network->engine;
-    for (int i = 0; i < trainer->network->n_pending; i++) {
+    for (int i = 0, begin = 0; i < trainer->network->n_pending; i++) {
         const ls_feed *feed = step->microbatches[i].feed;
-        const ls_plan *first = plan_of(step, &step->microbatches[i]);
-        const int rooms = ls_cohorts_rooms(trainer, first, feed->shards, step->mine);
+        const joined passes = joined_from(step, begin);
+        const ls_plan *first = plan_of(step, &step->microbatches[begin]);
+        const int rooms = ls_cohorts_rooms(trainer, first, passes.shards, step->mine);
+        begin = i + 1 == passes.end ? passes.end : begin;
         needed->each = rooms > needed->each ? rooms : needed->each;
         needed->sums_floats = first->sums_floats > needed->sums_floats ? first->sums_floats : needed->sums_floats;
         for (int k = 0; k < engine->n_backends; k++) {
