@@ -218,6 +218,11 @@ static void in_parts(void **state)
     run_case(*state, LS_CONV_AUTO, 2);
 }
 
+static void in_five(void **state)
+{
+    run_case(*state, LS_CONV_AUTO, 5);
+}
+
 static void winograd(void **state)
 {
     run_case(*state, LS_CONV_AUTO, 1);
@@ -251,6 +256,8 @@ int main(int argc, char **argv)
         {"resnet18_b32_s16_m0.9, winograd", winograd, NULL, NULL, "resnet18_b32_s16_m0.9"},
         {"resnet18_b32_s32, in parts", in_parts, NULL, NULL, "resnet18_b32_s32"},
         {"resnet18_b32_s16_m0.9, in parts", in_parts, NULL, NULL, "resnet18_b32_s16_m0.9"},
+        {"resnet18_b20_s20, in parts", in_parts, NULL, NULL, "resnet18_b20_s20"},
+        {"resnet18_b20_s20, in five", in_five, NULL, NULL, "resnet18_b20_s20"},
     };
     const int failed = cmocka_run_group_tests(few, NULL, NULL);
     if (argc > 2 && strcmp(argv[2], "short") == 0)

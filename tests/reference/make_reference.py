@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reference training steps of the book's two networks, computed by PyTorch in float64.
 
-    PYTHON tests/reference/make_reference.py [--data DIR] [--out DIR] [CASE...]
+    PYTHON tests/reference/make_reference.py [--data DIR] [--out DIR] [--processes N,N...] [CASE...]
 
 needs torch and numpy (`bench/peers/run --setup torch` makes an interpreter that has them). The JSON files beside this script
 are its output, made with PyTorch 2.15 on two threads; the tests read them. Another number of threads changes the
@@ -31,6 +31,9 @@ that the chance of a ReLU that flips is in it). Measured is the L2 norm of the d
 norm or to a thousandth of the norm of all parameters together, whichever is larger (a bias in front of a BatchNorm has
 a true gradient of zero). A program under test is measured alike, with differences of norms and projections in place of
 the norm of the difference. Running statistics are among the final weights.
+
+With --processes nothing is written. Cases with one shard a batch are trained by as many processes instead, in float64, each
+with so many images of the batch, whose BatchNorms meet by all_reduce (gloo); printed is how far that is from one process.
 """
 import argparse
 import json
@@ -54,6 +57,7 @@ CASES = (("lenet", 64, 64, 5, 0.2, 0, 0, False),
          ("resnet18", 32, 32, 3, 0.005, 0, 0, False),
          ("resnet18", 32, 8, 3, 0.005, 0, 0, False),
          ("resnet18", 20, 8, 2, 0.005, 0, 0, False),
+         ("resnet18", 20, 20, 5, 0.005, 0, 0, False),
          ("resnet18", 48, 16, 1, 0.005, 0, 0, False),
          ("resnet18", 32, 16, 3, 0.002, 0.9, 5e-4, False))
 TRIALS = 12
@@ -154,6 +158,69 @@ def run(case, data, dtype, trial=0):
     return losses, first, final
 
 
+class MeetingNorm(nn.BatchNorm2d):
+    """Statistics over the images of all processes, from the formulas alone: torch's SyncBatchNorm takes no CPU tensors."""
+
+    def forward(self, x):
+        n = all_reduce(torch.tensor(float(x.numel() // x.shape[1]), dtype=x.dtype))
+        mean = all_reduce(x.sum((0, 2, 3))) / n
+        d = x - mean[:, None, None]
+        squares = all_reduce((d * d).sum((0, 2, 3)))
+        with torch.no_grad():
+            self.running_mean += 0.1 * (mean - self.running_mean)
+            self.running_var += 0.1 * (squares / (n - 1) - self.running_var)
+        return d * (self.weight / torch.sqrt(squares / n + self.eps))[:, None, None] + self.bias[:, None, None]
+
+
+def all_reduce(x):
+    """Its gradient is the sum of the processes' gradients."""
+    from torch.distributed.nn.functional import all_reduce as differentiable
+    return differentiable(x)
+
+
+def process(rank, case, data, sizes, store, results):
+    """One of the processes that train a case together."""
+    torch.distributed.init_process_group("gloo", init_method="file://" + store, rank=rank, world_size=len(sizes))
+    model, batch, shard, steps, lr, momentum, wd, nesterov = case
+    assert shard == batch and not momentum and not wd
+    net = resnet18().double()
+    init(net)
+    for _, m in batch_norms(net):
+        m.__class__ = MeetingNorm
+    first, losses, begin = None, [], sum(sizes[:rank])
+    for k in range(steps):
+        mine = slice(k * batch + begin, k * batch + begin + sizes[rank])
+        x = torch.from_numpy(data[0][mine].astype(np.float64) / 255)
+        net.zero_grad(set_to_none=True)
+        loss = F.cross_entropy(net(x), torch.from_numpy(data[1][mine].astype(np.int64)), reduction="sum")
+        loss.backward()
+        total = loss.detach().clone()
+        torch.distributed.all_reduce(total)
+        losses.append(total.item() / batch)
+        with torch.no_grad():
+            for p in net.parameters():
+                torch.distributed.all_reduce(p.grad)
+            first = first or {n: p.grad.clone() for n, p in net.named_parameters()}
+            for p in net.parameters():
+                p -= lr * p.grad / batch
+    if rank == 0:
+        final = {n: v.detach() for n, v in net.state_dict().items() if not n.endswith("num_batches_tracked")}
+        torch.save((losses, first, final), results)
+    torch.distributed.destroy_process_group()
+
+
+def meet(case, data, sizes):
+    """The largest relative differences of losses, gradients and final weights between one process and several."""
+    import tempfile
+    with tempfile.TemporaryDirectory() as folder:
+        results = os.path.join(folder, "results")
+        torch.multiprocessing.spawn(process, (case, data, sizes, os.path.join(folder, "store"), results), len(sizes))
+        losses, first, final = torch.load(results)
+    alone = run(case, data, torch.float64)
+    return (max(abs(a - b) / b for a, b in zip(losses, alone[0])), max(relative(first, alone[1]).values()),
+            max(relative(final, alone[2]).values()))
+
+
 def relative(p, q):
     """Per parameter, the norm of the difference relative to q's."""
     floor = 1e-3 * math.sqrt(sum(float(v.norm()) ** 2 for v in q.values()))
@@ -192,12 +259,19 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--data", default=DATA)
     p.add_argument("--out", default=HERE)
+    p.add_argument("--processes", help="images of each, such as 13,7")
     p.add_argument("cases", nargs="*", metavar="CASE", help="default: all of " + ", ".join(names))
     a = p.parse_args()
     for name in set(a.cases) - set(names):
         p.error(f"no case {name}")
-    allow_noise()
     data = load(a.data, "train")
+    if a.processes:
+        sizes = [int(n) for n in a.processes.split(",")]
+        for case in CASES:
+            if case[1] == case[2] == sum(sizes) and (not a.cases or name_of(case) in a.cases):
+                print(name_of(case), "losses off by %.1e, gradients by %.1e, weights and statistics by %.1e" % meet(case, data, sizes))
+        return
+    allow_noise()
     for case in CASES:
         name = name_of(case)
         if a.cases and name not in a.cases:
