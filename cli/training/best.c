@@ -49,9 +49,9 @@ bool best_look(training *t)
     t->steps = t->begun;
     t->epochs = t->epoch;
     if (!c->quiet)
-        note("note: no %s accuracy above that of epoch %lld, %.4f, in %lld epochs: the run ends",
+        note("note: no %s accuracy above that of epoch %lld, %.4f, in %lld epoch%s: the run ends",
              t->validation ? "validation" : "test", (long long)t->best_epoch, t->best_acc,
-             (long long)(t->epoch - t->best_epoch));
+             (long long)(t->epoch - t->best_epoch), t->epoch - t->best_epoch == 1 ? "" : "s");
     return true;
 }
 

@@ -131,8 +131,11 @@ static void write_guess(const training *t, bool few, char *why, size_t size)
     if (t->optim.lr == 0)
         snprintf(why, size, "with --lr 0 no weight changes");
     else if (few)
-        snprintf(why, size, "few steps were made; more --epochs%s make more; or --lr %g does not suit",
-                 c->limit ? ", or images by a higher --limit," : "", t->optim.lr);
+        snprintf(why, size, "few steps were made; %s make more; or --lr %g does not suit",
+                 c->steps   ? "higher --steps"
+                 : c->limit ? "more --epochs, or images by a higher --limit,"
+                            : "more --epochs",
+                 t->optim.lr);
     else if (!c->weights && c->init.kind == LS_NORMAL)
         snprintf(why, size,
                  "small first weights (--init %s) learn late: --init xavier mostly learns in the first epoch; or --lr "

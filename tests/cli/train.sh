@@ -165,6 +165,9 @@ grep -q 'guessing among 10 classes: --lr 1e-09 may be too high or too low$' "$wo
 runs 0 train --init xavier --lr 1e-4 --limit 64 --limit-test 100 --epochs 2
 [ "$(grep -c 'step 2 is that of guessing among 10 classes: few steps were made; more --epochs, or images by a higher --limit, make more; or --lr 0.0001 does not suit$' "$work/err")" = 1 ] ||
     wrong "a run of few steps is not told so"
+runs 0 train --init xavier --lr 1e-4 --limit 64 --limit-test 100 --steps 2
+grep -q 'guessing among 10 classes: few steps were made; higher --steps make more; or --lr 0.0001 does not suit$' "$work/err" ||
+    wrong "a run that --steps ends is advised other options"
 # shellcheck disable=SC2086
 runs 0 train $guessing --quiet
 [ ! -s "$work/err" ] || wrong "--quiet says that the network guesses"
