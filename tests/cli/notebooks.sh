@@ -40,7 +40,7 @@ if [ "$size" = short ]; then
     LOCKSTEP_DATA=$work/data
     export LOCKSTEP_DATA
     notebook from_scratch 2 600 2
-    notebook concise 2 16 1
+    notebook concise 1 16 1
 else
     notebook from_scratch 10 0 2
     [ "$size" = whole ] && epochs=10 || epochs=1

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 typedef struct block {
@@ -16,20 +17,33 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static block *blocks;
 static size_t n, capacity;
 static int entered;             /* threads that do a card's work */
-static int key = -2;            /* -1: the processor has none; -2: not asked yet */
+static int key = -1;            /* -1: the processor has none */
 static _Thread_local int depth; /* of this thread's work */
 
+/* All memory lies in one range of addresses, so that one call to the kernel opens or closes it for all threads. */
+enum { PAGE = 4096 };
+static const size_t range = (size_t)1 << 36;
+static unsigned char *begin; /* of the range; NULL: not taken yet */
+
 /* The lock is held. */
-static void protect(const block *b)
+static void protect(void *at, size_t bytes)
 {
     if (key >= 0)
-        pkey_mprotect(b->at, b->bytes, PROT_READ | PROT_WRITE, key);
+        pkey_mprotect(at, bytes, PROT_READ | PROT_WRITE, key);
     else
-        mprotect(b->at, b->bytes, entered ? PROT_READ | PROT_WRITE : PROT_NONE);
+        mprotect(at, bytes, entered ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
 static bool has_room(void)
 {
+    if (!begin) {
+        void *at = mmap(NULL, range, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (at == MAP_FAILED)
+            return false;
+        begin = at;
+        key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+        protect(begin, range);
+    }
     if (n < capacity)
         return true;
     block *more = realloc(blocks, (2 * capacity + 64) * sizeof *more);
@@ -40,33 +54,35 @@ static bool has_room(void)
     return true;
 }
 
+/* The first gap between the blocks, which are in order, that has room. */
 void *emulated_allocate(int card, size_t bytes)
 {
-    const size_t page = 4096, rounded = (bytes / page + 1) * page;
-    void *at = mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED)
-        return NULL;
+    const size_t rounded = (bytes / PAGE + 1) * PAGE;
+    unsigned char *at = NULL;
     pthread_mutex_lock(&lock);
-    if (key == -2)
-        key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
-    const bool good = has_room();
-    if (good) {
-        blocks[n] = (block){at, rounded, card};
-        protect(&blocks[n++]);
+    if (bytes < range && has_room()) {
+        size_t i = 0;
+        for (at = begin; i < n && (size_t)(blocks[i].at - at) < rounded; i++)
+            at = blocks[i].at + blocks[i].bytes;
+        if ((size_t)(begin + range - at) >= rounded) {
+            memmove(blocks + i + 1, blocks + i, (n++ - i) * sizeof *blocks);
+            blocks[i] = (block){at, rounded, card};
+        } else {
+            at = NULL;
+        }
     }
     pthread_mutex_unlock(&lock);
-    if (!good)
-        munmap(at, rounded);
-    return good ? at : NULL;
+    return at;
 }
 
+/* What lay there is gone, and new memory there is zero. */
 void emulated_release(void *memory)
 {
     pthread_mutex_lock(&lock);
     for (size_t i = 0; memory && i < n; i++)
         if (blocks[i].at == memory) {
-            munmap(memory, blocks[i].bytes);
-            blocks[i] = blocks[--n];
+            madvise(memory, blocks[i].bytes, MADV_DONTNEED);
+            memmove(blocks + i, blocks + i + 1, (--n - i) * sizeof *blocks);
             break;
         }
     pthread_mutex_unlock(&lock);
@@ -89,8 +105,8 @@ static void change(int by)
     pthread_mutex_lock(&lock);
     const bool before = entered > 0;
     entered += by;
-    for (size_t i = 0; i < n && key == -1 && before != (entered > 0); i++)
-        protect(&blocks[i]);
+    if (begin && key == -1 && before != (entered > 0))
+        protect(begin, range);
     pthread_mutex_unlock(&lock);
 }
 
