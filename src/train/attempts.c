@@ -82,7 +82,8 @@ static bool furnish(float **at, ls_executor *executor, size_t floats)
     return *at != NULL;
 }
 
-bool ls_attempts_furnish(struct ls_trainer *trainer, int room)
+/* Gives a room memory where it has none yet; the lock is held, or no step is under way. */
+static bool furnish_room(struct ls_trainer *trainer, int room)
 {
     const ls_shard_rooms *rooms = &trainer->rooms;
     ls_executor *executor = executor_of(trainer, room);
@@ -101,7 +102,7 @@ bool ls_attempts_furnish(struct ls_trainer *trainer, int room)
            (!copy_of(trainer, room) || furnish(&r->gradient, executor, trainer->network->flat.trainable));
 }
 
-void ls_attempts_clear(struct ls_trainer *trainer, int room)
+static void clear_room(struct ls_trainer *trainer, int room)
 {
     ls_executor *executor = executor_of(trainer, room);
     ls_context *context = &trainer->session->context;
@@ -115,10 +116,42 @@ void ls_attempts_clear(struct ls_trainer *trainer, int room)
     ls_release(context, r->sums_here);
 }
 
+void ls_attempts_release_rooms(struct ls_trainer *trainer)
+{
+    ls_shard_rooms *rooms = &trainer->rooms;
+    for (int i = 0; rooms->n && i < rooms->n + trainer->attempts.n; i++)
+        clear_room(trainer, i);
+    ls_release(&trainer->session->context, rooms->at);
+    ls_release(&trainer->session->context, rooms->free);
+    *rooms = (ls_shard_rooms){.n = 0};
+}
+
+ls_status ls_attempts_make_rooms(struct ls_trainer *trainer, const ls_shard_rooms *needed)
+{
+    ls_context *context = &trainer->session->context;
+    const size_t n = (size_t)needed->n;
+    ls_attempts_release_rooms(trainer);
+    ls_shard_room *at = ls_alloc(context, n + (size_t)trainer->attempts.n, sizeof *at, "the shards' rooms");
+    int *list = at ? ls_alloc(context, n, sizeof *list, "the shards' rooms") : NULL;
+    if (!list) {
+        ls_release(context, at);
+        return ls_status_of(trainer->session);
+    }
+    trainer->rooms = *needed;
+    trainer->rooms.at = at;
+    trainer->rooms.free = list;
+    for (int i = 0; i < needed->n; i++)
+        if (!furnish_room(trainer, i)) {
+            ls_attempts_release_rooms(trainer);
+            return ls_status_of(trainer->session);
+        }
+    return LS_OK;
+}
+
 static bool has_memory(struct ls_trainer *trainer, kept what, int number)
 {
     if (what == ROOM)
-        return ls_attempts_furnish(trainer, number);
+        return furnish_room(trainer, number);
     if (!trainer->pool[number])
         trainer->pool[number] = ls_executor_alloc(trainer->network->master, trainer->network->flat.trainable,
                                                   sizeof(float), "a partial gradient");

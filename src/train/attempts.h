@@ -29,9 +29,9 @@ size_t ls_attempt_row_floats(const ls_network *network);
 ls_status ls_attempts_init(struct ls_trainer *trainer);
 void ls_attempts_destroy(struct ls_trainer *trainer);
 
-/* Gives a room memory where it has none yet; the step's lock is held, or no step is under way. */
-bool ls_attempts_furnish(struct ls_trainer *trainer, int room);
-void ls_attempts_clear(struct ls_trainer *trainer, int room); /* no step is under way */
+/* Rooms as needed says (n, each, floats, sums_floats) in place of those that there are; no step is under way. */
+ls_status ls_attempts_make_rooms(struct ls_trainer *trainer, const ls_shard_rooms *needed);
+void ls_attempts_release_rooms(struct ls_trainer *trainer);
 
 /* With the step's lock held: */
 

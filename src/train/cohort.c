@@ -146,29 +146,15 @@ static ls_status measure_rooms(const ls_step_job *step, ls_shard_rooms *needed)
 static ls_status reserve_rooms(ls_step_job *step)
 {
     struct ls_trainer *trainer = step->trainer;
-    ls_context *context = &trainer->session->context;
-    ls_shard_rooms *rooms = &trainer->rooms,
-                   needed = {.each = rooms->each, .floats = rooms->floats, .sums_floats = rooms->sums_floats};
+    const ls_shard_rooms *rooms = &trainer->rooms;
+    ls_shard_rooms needed = {.each = rooms->each, .floats = rooms->floats, .sums_floats = rooms->sums_floats};
     if (measure_rooms(step, &needed) != LS_OK)
         return ls_status_of(trainer->session);
     needed.n = needed.each * (1 + trainer->network->n_replicas);
     if (needed.n == rooms->n && needed.floats == rooms->floats && needed.sums_floats == rooms->sums_floats)
         return LS_OK;
     ls_engine_wait(trainer->network->engine);
-    ls_cohorts_release_rooms(trainer);
-    needed.at = ls_alloc(context, (size_t)(needed.n + trainer->attempts.n), sizeof *needed.at, "the shards' rooms");
-    needed.free = needed.at ? ls_alloc(context, (size_t)needed.n, sizeof *needed.free, "the shards' rooms") : NULL;
-    if (!needed.free) {
-        ls_release(context, needed.at);
-        return ls_status_of(trainer->session);
-    }
-    *rooms = needed;
-    for (int i = 0; i < rooms->n; i++)
-        if (!ls_attempts_furnish(trainer, i)) {
-            ls_cohorts_release_rooms(trainer);
-            return ls_status_of(trainer->session);
-        }
-    return LS_OK;
+    return ls_attempts_make_rooms(trainer, &needed);
 }
 
 ls_status ls_cohorts_reserve(ls_step_job *step)
@@ -199,16 +185,6 @@ ls_status ls_cohorts_reserve(ls_step_job *step)
     }
     lay(cohorts);
     return cohorts->memory ? reserve_rooms(step) : LS_OUT_OF_MEMORY;
-}
-
-void ls_cohorts_release_rooms(struct ls_trainer *trainer)
-{
-    ls_shard_rooms *rooms = &trainer->rooms;
-    for (int i = 0; rooms->n && i < rooms->n + trainer->attempts.n; i++)
-        ls_attempts_clear(trainer, i);
-    ls_release(&trainer->session->context, rooms->at);
-    ls_release(&trainer->session->context, rooms->free);
-    *rooms = (ls_shard_rooms){.n = 0};
 }
 
 void ls_cohorts_begin(ls_step_job *step)

@@ -18,7 +18,6 @@
 
 /* Before a step, when this rank's shards are known: makes its cohorts, and rooms. None where no plan meets. */
 ls_status ls_cohorts_reserve(ls_step_job *step);
-void ls_cohorts_release_rooms(struct ls_trainer *trainer);
 /* Shards that are under way at a time, of so many of a rank's; 0: their plan does not meet. */
 int ls_cohorts_rooms(const struct ls_trainer *trainer, const ls_plan *plan, int shards, int mine);
 

@@ -50,7 +50,7 @@ static void free_trainer(void *object)
     ls_executor *executor = trainer->network->master;
     for (int i = 0; trainer->pool && i < trainer->pool_capacity + trainer->attempts.n; i++)
         ls_executor_release(executor, trainer->pool[i]);
-    ls_cohorts_release_rooms(trainer);
+    ls_attempts_release_rooms(trainer);
     ls_attempts_destroy(trainer);
     ls_updates_destroy(trainer);
     ls_release(context, trainer->pool);
