@@ -15,10 +15,8 @@ ends_with() {
 }
 
 one=$(ends_with --bn sync --devices cpu:0)
-for devices in cpu:0-1 cpu:0-15; do
-    [ "$(ends_with --bn sync --devices $devices)" = "$one" ] || wrong "--bn sync on $devices: another fingerprint"
-    head -n 1 "$work/run.jsonl" | grep -q '"shard":2,.*"bn":"sync"' || wrong "--bn sync: not in the log"
-done
+[ "$(ends_with --bn sync --devices cpu:0-15)" = "$one" ] || wrong "--bn sync on 16 devices: another fingerprint"
+head -n 1 "$work/run.jsonl" | grep -q '"shard":2,.*"bn":"sync"' || wrong "--bn sync: not in the log"
 [ "$(ends_with --bn sync --verify 1 --devices cpu:0-1)" = "$one" ] || wrong "--bn sync --verify: another fingerprint"
 ends_with --bn sync --steps 1 --checkpoint "$work/half" --devices cpu:0 >"$work/first"
 [ "$(ends_with --bn sync --checkpoint "$work/half" --resume --devices cpu:0-2)" = "$one" ] || wrong "--bn sync, resumed: another fingerprint"
