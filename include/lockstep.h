@@ -86,13 +86,12 @@ typedef enum ls_algorithm { LS_CONV_AUTO = 0, LS_CONV_DIRECT } ls_algorithm;
 typedef enum ls_dtype { LS_F32 = 0, LS_TF32, LS_BF16 } ls_dtype;
 
 typedef struct ls_options {
-    uint64_t seed;  /* of everything random */
-    int shard;      /* images to a shard; 0: 64 */
-    int batch_norm; /* images that share BatchNorm's statistics in training; 0: a shard's; -1: a batch's; -2: a step's
-                     */
-    ls_isa isa;     /* the widest instruction set to use: changes speed, never bits */
-    ls_algorithm conv;             /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
-    ls_dtype dtype;                /* other than LS_F32 for GPUs alone */
+    uint64_t seed;     /* of everything random */
+    int shard;         /* images to a shard; 0: 64 */
+    int batch_norm;    /* images to BatchNorm's statistics in training; 0: a shard's; -1: a batch's; -2: a step's */
+    ls_isa isa;        /* the widest instruction set to use: changes speed, never bits */
+    ls_algorithm conv; /* LS_CONV_AUTO: Winograd where the layer's shape suits it */
+    ls_dtype dtype;    /* other than LS_F32 for GPUs alone */
     const ls_allocator *allocator; /* NULL: the C library's */
     ls_cluster *cluster;           /* the ranks to work with, one session at a time; NULL: this process alone */
     bool balance;   /* after nine steps a rank's shards go by its speed; all ranks alike, and the bits as they are */
