@@ -440,8 +440,8 @@ static void cards_of_several_ranks_have_these_bits(void **state)
         how h = {.shard = 4, .batch_norm = sizes[i]};
         const result one = run(h);
         h.cards = 1;
-        for (h.ranks = 2; h.ranks <= 3;
-             h.ranks++) /* joined, where there are so many; with a core they meet on the host */
+        /* Joined, where there are so many; with a core they meet on the host. */
+        for (h.ranks = 2; h.ranks <= 3; h.ranks++)
             for (h.devices = 0; h.devices <= 1; h.devices++)
                 expect(&one, h);
     }

@@ -64,8 +64,7 @@ static bool held(const ls_attempts *attempts, kept what, int number)
 /* The copy of the network in whose memory a room is; NULL: the master copy. */
 static const ls_replica *copy_of(const struct ls_trainer *trainer, int room)
 {
-    const ls_shard_rooms *rooms = &trainer->rooms;
-    const int memory = room < rooms->n ? room / rooms->each : 0;
+    const int memory = ls_memory_of_room(&trainer->rooms, room);
     return memory ? &trainer->network->replicas[memory - 1] : NULL;
 }
 

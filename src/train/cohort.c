@@ -203,11 +203,7 @@ void ls_cohorts_begin(ls_step_job *step)
 
 /* ---- Who goes on with what ---- */
 
-/* Of a room, and that a worker computes in, by their numbers among the rooms'. Spare rooms are the master copy's. */
-static int memory_of_room(const ls_shard_rooms *rooms, int room)
-{
-    return room < rooms->n ? room / rooms->each : 0;
-}
+/* The one that a worker computes in, by its number among the rooms'. */
 static int memory_of(const ls_step_job *step, const ls_worker *worker)
 {
     const ls_network *network = step->trainer->network;
@@ -252,7 +248,7 @@ int ls_cohorts_choose(const ls_step_job *step, const ls_worker *worker)
     for (int i = cohorts->oldest; i < cohorts->n && atomic_load(&cohorts->ready) > 0; i++)
         for (int j = cohorts->at[i].mine; j < cohorts->at[i].mine_end; j++)
             if (can_go_on(cohorts, j) && suits(step, worker, j) &&
-                memory_of_room(&step->trainer->rooms, cohorts->shards[j].room) == memory)
+                ls_memory_of_room(&step->trainer->rooms, cohorts->shards[j].room) == memory)
                 return j;
     return atomic_load(&step->pulls.next) < step->mine ? choose_new(step, worker) : -1;
 }
@@ -277,7 +273,7 @@ void ls_cohorts_finish(ls_step_job *step, const ls_attempt *t)
     ls_cohorts *cohorts = &step->cohorts;
     ls_cohort_shard *s = &cohorts->shards[t->shard];
     ls_shard_rooms *rooms = &step->trainer->rooms;
-    const int memory = memory_of_room(rooms, t->room);
+    const int memory = ls_memory_of_room(rooms, t->room);
     rooms->free[memory * rooms->each + rooms->n_free[memory]++] = t->room;
     s->room = -1;
     s->state = LS_SHARD_DONE;

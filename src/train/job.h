@@ -126,6 +126,12 @@ typedef struct ls_shard_rooms {
     int n_free[1 + LS_MAX_DEVICES];
 } ls_shard_rooms;
 
+/* The memory that a room lies in. Those beside the n are the master copy's. */
+static inline int ls_memory_of_room(const ls_shard_rooms *rooms, int room)
+{
+    return room < rooms->n ? room / rooms->each : 0;
+}
+
 /* What a shard gives beside its gradient: written by shard.c, exchanged and summed at the step's end. */
 typedef struct ls_results {
     float *statistics; /* [shards][state] */
