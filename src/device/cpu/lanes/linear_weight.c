@@ -7,7 +7,7 @@ enum {
     MANY_GROUPS = 24, /* of images or tokens: so many lie too far apart for a tile to read all of them */
     COLUMNS = 4,
     BLOCK_LINES = 384, /* of the columns, which the first cache keeps while rows go by */
-    BLOCK_GROUPS = 64, /* of which the first cache holds a tile's rows, and its columns */
+    BLOCK_GROUPS = 32, /* of which the first cache holds a tile's rows, and its columns */
     MOST = 264         /* rows, and columns, whose sums wait: the more, the fewer times a group is read */
 };
 
@@ -113,9 +113,14 @@ LS_INLINE void pack(const int width, const float *from, ptrdiff_t group, int gro
         const float *x = from;
         float *at = to;
         for (int c = 0; c < whole; c += width, x += width * LS_LANES, at += packed(width))
+        {
             LS_UNROLL
-        for (int v = 0; v < width * LS_LANES; v += LS_VL)
-            vf_store(at + v, vf_load(x + v));
+            for (int v = 0; v < width; v++)
+                __builtin_prefetch(x + group + v * LS_LANES, 0, 2);
+            LS_UNROLL
+            for (int v = 0; v < width * LS_LANES; v += LS_VL)
+                vf_store(at + v, vf_load(x + v));
+        }
         for (int v = 0; v < width * LS_LANES && whole < n; v += LS_VL)
             vf_store(at + v, v < (n - whole) * LS_LANES ? vf_load(x + v) : vf_zero());
     }
@@ -131,6 +136,9 @@ LS_INLINE void go_on(const float *a, const float *b, int groups, int begun, floa
             LS_UNROLL
         for (int j = 0; j < COLUMNS; j++)
             s[i][j] = begun ? vf_load(sums + (i * COLUMNS + j) * LS_LANES + v) : vf_zero();
+        LS_UNROLL
+        for (int i = 0; i < LS_PB * COLUMNS; i++)
+            __builtin_prefetch(sums + (LS_PB * COLUMNS + i) * LS_LANES, 1, 3);
         add_products(LS_PB, COLUMNS, a + v, LS_PB * LS_LANES, b + v, COLUMNS * LS_LANES, groups, s);
         LS_UNROLL
         for (int i = 0; i < LS_PB; i++)
