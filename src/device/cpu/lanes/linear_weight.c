@@ -112,8 +112,7 @@ LS_INLINE void pack(const int width, const float *from, ptrdiff_t group, int gro
     for (int g = 0; g < groups; g++, from += group, to += width * LS_LANES) {
         const float *x = from;
         float *at = to;
-        for (int c = 0; c < whole; c += width, x += width * LS_LANES, at += packed(width))
-        {
+        for (int c = 0; c < whole; c += width, x += width * LS_LANES, at += packed(width)) {
             LS_UNROLL
             for (int v = 0; v < width; v++)
                 __builtin_prefetch(x + group + v * LS_LANES, 0, 2);

@@ -163,44 +163,64 @@ typedef struct row_state {
     float m[LS_LANES], s[LS_LANES];
 } row_state;
 
+/* Whether there are keys of the block that a row of the tile does not see; a->bits tells which. */
+LS_INLINE int is_masked(const heads *a)
+{
+    return a->least < a->key + a->keys;
+}
+
+LS_INLINE vm sees(const heads *a, int row, int j, int v)
+{
+    return is_masked(a) ? vm_of_bits(a->bits[row][j], v) : vm_first(LS_LANES - v);
+}
+
+/* Multiplies a row's scores by the scale; b: the largest number so far that each lane sees. */
+LS_INLINE void scale_row(const heads *a, int row, float *x, const row_state *state, float b[LS_LANES])
+{
+    const vf scale = vf_set(a->call->attributes->factor);
+    LS_UNROLL
+    for (int v = 0; v < LS_LANES; v += LS_VL) {
+        vf most = a->key ? vf_load(state->m + v) : vf_load(x + v) * scale;
+        for (int j = 0; j < a->keys; j++) {
+            float *const at = x + (ptrdiff_t)j * LS_LANES + v;
+            const vf one = vf_load(at) * scale;
+            vf_store(at, one);
+            most = vf_select(sees(a, row, j, v) & vm_greater(one, most), one, most);
+        }
+        vf_store(b + v, most);
+    }
+}
+
 /* Makes exponentials of a row's scores, which become the weights; r is what everything before is multiplied by. */
 static void weigh(const heads *a, int head, int row, float *x, row_state *state, float r[LS_LANES])
 {
-    const float scale = a->call->attributes->factor;
-    const int keys = a->keys;
-    int left[LS_LANES]; /* keys of the block, and what is behind it, that the row sees */
-    float b[LS_LANES], s[LS_LANES], before[LS_LANES], change[LS_LANES];
-    for (int lane = 0; lane < LS_LANES; lane++)
-        left[lane] = a->seen[row][lane] - a->key;
-    for (int i = 0; i < keys * LS_LANES; i++)
-        x[i] *= scale;
-    memcpy(b, a->key ? state->m : x, sizeof b);
-    for (int j = 0; j < keys; j++) {
-        float one[LS_LANES];
-        memcpy(one, x + (ptrdiff_t)j * LS_LANES, sizeof one);
-        for (int lane = 0; lane < LS_LANES; lane++)
-            b[lane] = ((left[lane] > j) & (one[lane] > b[lane])) ? one[lane] : b[lane];
+    float b[LS_LANES], change[LS_LANES];
+    scale_row(a, row, x, state, b);
+    if (a->key) {
+        float before[LS_LANES];
+        memcpy(before, state->m, sizeof before);
+        softmax_exp(change, before, b);
     }
-    memcpy(before, state->m, sizeof before);
-    softmax_exp(change, before, b);
-    for (int lane = 0; lane < LS_LANES; lane++) {
-        r[lane] = a->key && left[lane] > 0 ? change[lane] : 1.0f;
-        s[lane] = state->s[lane] * r[lane];
+    LS_UNROLL
+    for (int v = 0; v < LS_LANES; v += LS_VL) {
+        const vf by = a->key ? vf_select(sees(a, row, 0, v), vf_load(change + v), vf_set(1)) : vf_set(1);
+        vf_store(r + v, by);
+        vf_store(state->s + v, vf_load(state->s + v) * by);
     }
-    for (int j = 0; j < keys; j++) {
+    for (int j = 0; j < a->keys; j++) {
         float one[LS_LANES], w[LS_LANES];
         memcpy(one, x + (ptrdiff_t)j * LS_LANES, sizeof one);
         softmax_exp(w, one, b);
-        for (int lane = 0; lane < LS_LANES; lane++) {
-            w[lane] = left[lane] > j ? w[lane] : 0.0f;
-            s[lane] += w[lane];
+        LS_UNROLL
+        for (int v = 0; v < LS_LANES; v += LS_VL) {
+            const vf seen = vf_keep(sees(a, row, j, v), vf_load(w + v));
+            vf_store(state->s + v, vf_load(state->s + v) + seen);
+            vf_store(x + (ptrdiff_t)j * LS_LANES + v, seen);
         }
-        memcpy(x + (ptrdiff_t)j * LS_LANES, w, sizeof w);
     }
-    for (int j = 0; j < keys && a->limit; j++)
+    for (int j = 0; j < a->keys && a->limit; j++)
         drop(a, head, row, j, x + (ptrdiff_t)j * LS_LANES);
     memcpy(state->m, b, sizeof b);
-    memcpy(state->s, s, sizeof s);
 }
 
 LS_INLINE void multiply_row(float *y, int numbers, const float by[LS_LANES])
@@ -285,6 +305,7 @@ static void slope(const heads *a, int head, int row, float *x, float *g)
     const float *m = row_at(a, saved, head, a->first + row), *inv = row_at(a, saved, a->q->c + head, a->first + row);
     const float *from = row_at(a, dy, head, a->first + row), *to = row_at(a, y, head, a->first + row);
     const float scale = a->call->attributes->factor;
+    const vf rest = vf_set(a->rest);
     float d[LS_LANES], largest[LS_LANES];
     for (int v = 0; v < LS_LANES; v += LS_VL) {
         vf sum = vf_zero();
@@ -302,11 +323,13 @@ static void slope(const heads *a, int head, int row, float *x, float *g)
         if (a->limit)
             drop(a, head, row, j, kept);
         softmax_exp(p, scaled, largest);
-        for (int lane = 0; lane < LS_LANES; lane++) {
-            const float weight = p[lane] * inv[lane];
-            const float slope_of_weight = kept[lane] > 0 ? g[lane] * a->rest : 0.0f;
-            x[lane] = kept[lane] > 0 ? weight * a->rest : 0.0f;
-            g[lane] = weight * (slope_of_weight - d[lane]);
+        LS_UNROLL
+        for (int v = 0; v < LS_LANES; v += LS_VL) {
+            const vm there = vm_greater(vf_load(kept + v), vf_zero());
+            const vf weight = vf_load(p + v) * vf_load(inv + v);
+            const vf slope_of_weight = vf_keep(there, vf_load(g + v) * rest);
+            vf_store(x + v, vf_keep(there, weight * rest));
+            vf_store(g + v, weight * (slope_of_weight - vf_load(d + v)));
         }
     }
 }
