@@ -2,22 +2,26 @@
 # Runs are killed at random moments, most of them inside saves, and go on with other devices and instructions, in one process or over
 # ranks where there is an MPI, until they are done: always to the reference's fingerprint and log, and what lies under a final name is
 # whole each time. Of ranks one is killed, or all of them with their launcher. A launcher that stays when every rank of its run has ended
-# is killed and counted: it keeps no promise of ours, the run goes on as after any kill. kill_loop.sh PROGRAM [KILLS]
+# is killed and counted: it keeps no promise of ours, the run goes on as after any kill. kill_loop.sh PROGRAM [KILLS [BN]]: LeNet, or with
+# BN, which --bn takes, a ResNet-18 whose shards meet at each BatchNorm.
 . "$(dirname -- "$0")/common.sh"
 needs 'weights files' fingerprints
 python3 "$here/make_data.py" "$work/data" 400 120 || exit 1
 LOCKSTEP_DATA=$work/data
 export LOCKSTEP_DATA
-python3 - "$program" "$work" "${2:-1000}" <<'PY' || wrong "a run that was killed"
+python3 - "$program" "$work" "${2:-1000}" "${3-}" <<'PY' || wrong "a run that was killed"
 import glob, hashlib, json, os, random, shutil, signal, subprocess, sys, time
 
 from run_logs import numbers
 
-program, work, wanted = sys.argv[1], sys.argv[2], int(sys.argv[3])
+program, work, wanted, bn = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 seed = random.randrange(2**32)
 random.seed(seed)
 folder, log = work + "/kept", work + "/run.jsonl"
-small = "--limit 300 --limit-test 100 --batch 64 --shard 32 --epochs 4 --lr 0.1 --momentum 0.9 --schedule cosine --quiet".split()
+small = "--limit 300 --limit-test 100 --batch 64 --shard 32 --epochs 4"
+if bn:
+    small = f"--model resnet18 --bn {bn} --limit 56 --limit-test 8 --batch 24 --shard 4 --epochs 2"
+small = (small + " --lr 0.1 --momentum 0.9 --schedule cosine --quiet").split()
 
 
 def whole_files():
