@@ -114,7 +114,7 @@ LS_INLINE void pack(const int width, const float *from, ptrdiff_t group, int gro
         float *at = to;
         for (int c = 0; c < whole; c += width, x += width * LS_LANES, at += packed(width)) {
             LS_UNROLL
-            for (int v = 0; v < width; v++)
+            for (int v = 0; v < width; v++) /* the next group is pages away */
                 __builtin_prefetch(x + group + v * LS_LANES, 0, 2);
             LS_UNROLL
             for (int v = 0; v < width * LS_LANES; v += LS_VL)
@@ -135,6 +135,7 @@ LS_INLINE void go_on(const float *a, const float *b, int groups, int begun, floa
             LS_UNROLL
         for (int j = 0; j < COLUMNS; j++)
             s[i][j] = begun ? vf_load(sums + (i * COLUMNS + j) * LS_LANES + v) : vf_zero();
+        /* The next tile's sums, which come from the outer caches. */
         LS_UNROLL
         for (int i = 0; i < LS_PB * COLUMNS; i++)
             __builtin_prefetch(sums + (LS_PB * COLUMNS + i) * LS_LANES, 1, 3);
