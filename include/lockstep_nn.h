@@ -160,7 +160,7 @@ ls_tensor *ls_module_parameter(ls_module *block, const char *name, ls_shape shap
 /* Operations, recorded: on tensors with values as in a module's forward. x is (images, channels, height, width),
  * (images, tokens, features) or (images, features); weights and biases are parameters, or tensors with values on x's
  * device. */
-/* As the layers have it. bias and options may be NULL; the weight says the kernel's size. LS_BAD_SHAPE. */
+/* As the layers have it; the weight says the kernel's size. bias may be NULL; options may be NULL. LS_BAD_SHAPE. */
 ls_tensor *ls_conv2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options);
 ls_tensor *ls_conv_transpose2d(ls_tensor *x, ls_tensor *weight, ls_tensor *bias, const ls_conv *options);
 /* Over the last size of (images, inputs) or (images, tokens, inputs). */

@@ -54,7 +54,7 @@ def _option(read, field):
     if field.type == "const double *":
         return Parameter(field.name, f"{field.name}: Optional[Sequence[float]] = None", field.name, field.said)
     if field.type == "ls_tensor *":
-        return Parameter(field.name, f"{field.name}: Optional[Tensor] = None", field.name, field.said)
+        return Parameter(field.name, f"{field.name}: Optional[TensorLike] = None", field.name, field.said)
     return None
 
 
@@ -87,11 +87,11 @@ def _argument(read, function, argument, last):
     name, kind = argument.name + "_" * keyword.iskeyword(argument.name), argument.type
     if kind == "ls_tensor *":
         may_lack = name in MAY_LACK or name == "weight" and function.name.endswith("norm")
-        hint = "Optional[Tensor]" if may_lack else "Tensor"
+        hint = "Optional[TensorLike]" if may_lack else "TensorLike"
         default = " = None" if may_lack and last else ""
         return Parameter(name, f"{name}: {hint}{default}", f'_tensor({name}, "{name}"{", True" if may_lack else ""})')
     if kind == "ls_tensor *const[]":
-        return Parameter(name, f"{name}: Sequence[Tensor]", f"_tensors({name}), len({name})")
+        return Parameter(name, f"{name}: Sequence[TensorLike]", f"_tensors({name}), len({name})")
     if kind in NUMBERS:
         return Parameter(name, f"{name}: {NUMBERS[kind][0]}", name)
     if kind in read.enums:
@@ -161,17 +161,17 @@ def _doc(said, keywords, c_name, indent, header):
 
 
 HEAD = '''"""{what} Made by python/generate from the C headers, whose words these are."""
-from typing import Optional, Sequence
+{future}from typing import Optional, Sequence
 
 from {above}_arguments import enum as _enum, numbers as _numbers, options as _options, tensor as _tensor, tensors as _tensors
 from {above}_lockstep import lib as _lib
-from {above}tensor import Tensor, made as _made
+from {above}tensor import Tensor, TensorLike, made as _made
 '''
 
 
 def functional(read):
     """Of each operation: what takes tensors and gives one."""
-    text = [HEAD.format(what="Operations and losses on tensors.", above=".")]
+    text = [HEAD.format(what="Operations and losses on tensors.", above=".", future="from __future__ import annotations\n\n")]
     names, replaced = [], _replaced(read)
     for function in read.functions.values():
         first = function.arguments[0].type if function.arguments else ""
@@ -211,7 +211,7 @@ class {name}({base}):
 
 def layers(read):
     """Of each ls_nn_NAME a class, and of each function of one tensor."""
-    text = [HEAD.format(what="Layers.", above="..") + "from ..module import FunctionLayer as _FunctionLayer, Layer as _Layer\n"]
+    text = [HEAD.format(what="Layers.", above="..", future="") + "from ..module import FunctionLayer as _FunctionLayer, Layer as _Layer\n"]
     names, replaced = [], _replaced(read)
     for function in read.functions.values():
         if not function.name.startswith("ls_nn_") or function.name in replaced:

@@ -10,7 +10,7 @@
 All is computed by the C library; this package hands arguments over. docs/python.md puts it beside PyTorch.
 
 What is handed back are named tuples: Report (of a step), Epoch (of fit), Metrics (of evaluate), Checkpoint (of load), Parameter.
-Status has the names of what may go wrong. help(lockstep.Report) tells of one."""
+Devices is a list of Device. What goes wrong is an Error, and Status has the names. help(lockstep.Report) tells of one."""
 from . import nn
 from ._arguments import text as _text
 from ._lockstep import lib as _lib
@@ -36,7 +36,7 @@ def features() -> str:
     return _text(_lib.ls_features())
 
 
-# What help(lockstep) shows: without the named tuples and Status, of which it would show a thousand lines of tuple's and str's methods.
-_RESULTS = ["Checkpoint", "Epoch", "Metrics", "Parameter", "Report", "Status"]
-__all__ = ["Checkpoints", "Data", "Device", "Devices", "Error", "Module", "Operation", "Profile", "Session", "Tensor", "Trainer",
+# What help(lockstep) shows: without what would add a thousand lines of methods of Python's tuple, list, str and Exception.
+_RESULTS = ["Checkpoint", "Devices", "Epoch", "Error", "Metrics", "Parameter", "Report", "Status"]
+__all__ = ["Checkpoints", "Data", "Device", "Module", "Operation", "Profile", "Session", "Tensor", "Trainer",
            "features", "fetch", "fit", "nn", "verify", *_operations]

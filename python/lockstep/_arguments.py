@@ -1,4 +1,6 @@
 """From Python's arguments to C's, and from C's results to Python's words."""
+import numpy
+
 from ._lockstep import ffi, lib
 
 
@@ -44,10 +46,10 @@ def taken(kind, c):
 class Options:
     """A struct, and what it points to. Fields are given by their C names."""
 
-    __slots__ = ("c", "kept")
+    __slots__ = ("c", "kept", "tensors")
 
     def __init__(self, ctype, fields):
-        self.c, self.kept = ffi.new(ctype), []
+        self.c, self.kept, self.tensors = ffi.new(ctype), [], {}
         kinds = dict(ffi.typeof(ctype).item.fields)
         for name, value in fields.items():
             if value is None:
@@ -59,10 +61,25 @@ class Options:
                 value = self._keep(ffi.new("char[]", str(value).encode()))
             elif kind.cname == "double *":
                 value = self._keep(ffi.new("double[]", [float(one) for one in value]))
+            elif kind.cname == "ls_tensor *":
+                self.tensors[name] = tensor(value, name)
+                continue
             elif hasattr(value, "_handle"):
                 self.kept.append(value)
                 value = value._handle
             setattr(self.c, name, value)
+
+    @property
+    def first(self):
+        """The first that is a tensor; None without one."""
+        return next((value for value in self.tensors.values() if not isinstance(value, Array)), None)
+
+    def in_c(self, first):
+        """The struct, with tensors beside `first` for its arrays."""
+        for name, value in self.tensors.items():
+            self.tensors[name] = beside(value, first)
+            setattr(self.c, name, self.tensors[name]._handle)
+        return self.c
 
     def _keep(self, pointer):
         self.kept.append(pointer)
@@ -103,25 +120,53 @@ def names(given):
     return c, [c, kept]
 
 
+class Array:
+    """Numbers of another library where a tensor is asked for. They tell no session: the tensors beside them do."""
+
+    __slots__ = ("values", "name")
+
+    def __init__(self, values, name):
+        self.values, self.name = values, name
+
+
 def tensor(value, name, may_lack=False):
-    """Of a function's argument: that it is a tensor."""
+    """Of a function's argument: that it is a tensor, or an array."""
     from .tensor import Tensor
     if isinstance(value, Tensor) or value is None and may_lack:
         return value
-    raise TypeError(f"{name} is {type(value).__name__}, and must be a lockstep.Tensor; session.tensor(...) makes one of an array")
+    if isinstance(value, numpy.ndarray) or hasattr(value, "__dlpack__"):
+        return Array(value, name)
+    raise TypeError(f"{name} is {type(value).__name__}, and must be a lockstep.Tensor or an array; session.tensor(...) makes one of a list")
+
+
+def beside(value, first):
+    """The tensor that `tensor` found; of an array one of the session of `first`, on its device."""
+    if first is None:
+        raise TypeError(f"{value.name} is {type(value.values).__name__}, and no lockstep.Tensor beside it tells the session; "
+                        "session.tensor(...) makes one of an array")
+    if isinstance(value, Array):
+        return first.session.tensor(value.values).to(first.device)
+    if value.session is not first.session:
+        raise ValueError("the tensors are of two sessions")
+    return value
 
 
 class Tensors:
     """A list of them for C."""
 
-    __slots__ = ("session", "c", "kept")
+    __slots__ = ("kept",)
 
     def __init__(self, values):
         self.kept = [tensor(value, f"number {i + 1}") for i, value in enumerate(values)]
-        self.c = ffi.new("ls_tensor *[]", [value._handle for value in self.kept])
-        self.session = self.kept[0].session if self.kept else None
-        if any(value.session is not self.session for value in self.kept):
-            raise ValueError("the tensors are of two sessions")
+
+    @property
+    def first(self):
+        """The first that is a tensor; None without one."""
+        return next((value for value in self.kept if not isinstance(value, Array)), None)
+
+    def in_c(self, first):
+        self.kept = [beside(value, first) for value in self.kept]
+        return ffi.new("ls_tensor *[]", [value._handle for value in self.kept])
 
 
 def tensors(values):

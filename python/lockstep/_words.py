@@ -1,7 +1,8 @@
 """The library's messages in Python's words: they name functions of C, which a Python program does not call."""
 import re
+from typing import Dict
 
-_LAYERS = {}
+_LAYERS: Dict[str, str] = {}
 
 # Pattern -> Python's word; the first that fits counts, the rest of the name being \1.
 _WORDS = [(re.compile(pattern), word) for pattern, word in (

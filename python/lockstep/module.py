@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 import numpy
 
-from ._arguments import Options, names, options, shape as shape_of, sizes, taken, tensors, text
+from ._arguments import Options, beside, names, options, shape as shape_of, sizes, taken, tensor, tensors, text
 from ._lockstep import ffi, lib
 from .data import Data
 from .devices import Device, Devices
@@ -236,7 +236,7 @@ class Module:
 
     def __call__(self, *inputs, **keywords) -> Tensor:
         """In a forward: what the part makes of its input. Else in training mode: batches on the host are spread over the devices, and
-        backward() of a loss of it is for Trainer.step. Inputs are tensors, or arrays."""
+        backward() of a loss of it is for Trainer.step. Inputs are tensors, or arrays; images of bytes count as value / 255."""
         session = self._session
         with session._locked():  # or it may be another thread's forward
             if session._recordings:
@@ -256,7 +256,7 @@ class Module:
         given = [x if isinstance(x, Tensor) else session.tensor(_rows(x)) for x in inputs]
         if len(given) == 1:
             return self._values(one, given[0]._handle)
-        return self._values(several, tensors(given).c, len(given))
+        return self._values(several, tensors(given).in_c(given[0]), len(given))
 
     def _values(self, function, *args):
         """A tensor that needs the network's values, and so the network."""
@@ -273,7 +273,12 @@ class Module:
             self.__dict__["_further"] = None
 
     def _call_in(self, parent, name, x):
-        return self._session.make(lib.ls_module_call, parent._handle, name.encode(), x._handle)
+        return self._session.make(lib.ls_module_call, parent._handle, name.encode(), self._input(x)._handle)
+
+    def _input(self, x):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{type(self).__name__} is called in a forward with {type(x).__name__}, and takes tensors there")
+        return x
 
     def _caller(self):
         """(parent, name) of this part in the forward that runs; else of its first place."""
@@ -478,8 +483,9 @@ def _blank(kind):
 
 
 def _rows(array):
-    """Of an input: a number for each row is (rows, 1)."""
-    array = floats(array)
+    """Of an input: a number for each row is (rows, 1); images of bytes are value / 255, as of Session.arrays."""
+    bytes_of_images = isinstance(array, numpy.ndarray) and array.dtype == numpy.uint8 and array.ndim == 4
+    array = floats(array) / numpy.float32(255) if bytes_of_images else floats(array)
     return array[:, None] if array.ndim == 1 else array
 
 
@@ -532,7 +538,8 @@ class Layer(Module):
             return super()._call_in(parent, name, x)
         if set(given) != {"lengths"} or len(further) > 1:
             raise TypeError(f"{type(self).__name__} takes x, and recurrent layers and attention lengths")
-        return self._session.make(lib.ls_module_call_with_lengths, parent._handle, name.encode(), x._handle, given["lengths"]._handle)
+        lengths = beside(tensor(given["lengths"], "lengths"), self._input(x))
+        return self._session.make(lib.ls_module_call_with_lengths, parent._handle, name.encode(), x._handle, lengths._handle)
 
 
 class FunctionLayer(Layer):

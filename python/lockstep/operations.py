@@ -10,7 +10,7 @@ import numpy
 from ._arguments import tensors
 from ._lockstep import ffi, lib
 from .session import at_work
-from .tensor import Tensor
+from .tensor import Tensor, TensorLike, made
 
 
 def _array(pointer, sizes):
@@ -58,12 +58,12 @@ class Operation:
         self.parameters = frozenset(parameters)
         self.name = name or getattr(forward, "__name__", "an operation")
 
-    def __call__(self, *inputs: Tensor) -> Tensor:
+    def __call__(self, *inputs: TensorLike) -> Tensor:
         """Records it."""
         given = tensors(inputs)
-        if given.session is None:
+        if given.first is None:
             raise TypeError(f"{self.name} needs a tensor")
-        return given.session.make(lib.ls_custom_op, self._c(given.session, len(inputs)), given.c)
+        return made(lib.ls_custom_op, self._c(given.first.session, len(inputs)), given)
 
     def check(self, session, shapes: Sequence[Sequence[int]], rows: int = 4) -> float:
         """How far backward is from the slope of forward: 1e-4 and less is rounding, 1 a wrong formula. shapes: one for each input, of

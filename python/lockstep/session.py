@@ -369,11 +369,13 @@ class Session:
     def gather(self, parts, device: Optional[Device] = None) -> Tensor:
         """The rows of the parts, one after another, on a device; None: the host."""
         where = self.host() if device is None else device
-        return self.make(lib.ls_gather, tensors(parts).c, len(parts), where._c)
+        given = tensors(parts)
+        return self.make(lib.ls_gather, given.in_c(given.first), len(parts), where._c)
 
     def sgd_step(self, parameters, lr: float, rows: int) -> None:
         """w -= lr * (gradient / rows) of tracked tensors on one device. Raises Error: STALE without fresh gradients, NOT_FINITE."""
-        self.call(lib.ls_sgd_step, tensors(parameters).c, len(parameters), lr, rows)
+        given = tensors(parameters)
+        self.call(lib.ls_sgd_step, given.in_c(given.first), len(parameters), lr, rows)
 
     # ---- Data and networks ----
 

@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Protocol, Tuple, Union
 
 import numpy
 
-from ._arguments import Options, Tensors, shape
+from ._arguments import Array, Options, Tensors, beside, shape, tensor
 from ._lockstep import ffi, lib
 from .devices import Device
 
@@ -186,13 +186,15 @@ class Tensor:
             self._call(lib.ls_scatter, devices._c, parts)
             return [wrapped(self.session, part) for part in parts]
 
-    def assign(self, other: Tensor) -> Tensor:
-        """Takes over the numbers of one of equal shape, from any device; returns the tensor."""
+    def assign(self, other: TensorLike) -> Tensor:
+        """Takes over the numbers of one of equal shape, from any device, or of an array; returns the tensor."""
+        other = self._beside(other, "other")
         self._call(lib.ls_assign, other._handle)
         return self
 
-    def add_to(self, other: Tensor) -> Tensor:
+    def add_to(self, other: TensorLike) -> Tensor:
         """self += other, on one device; returns the tensor."""
+        other = self._beside(other, "other")
         self._call(lib.ls_add_to, other._handle)
         return self
 
@@ -212,7 +214,7 @@ class Tensor:
         """Empties the gradient; of a network's parameter those of the whole network."""
         self._call(lib.ls_clear_grad)
 
-    def backward(self, gradient: Optional[Tensor] = None, *, keep: Optional[list] = None) -> None:
+    def backward(self, gradient: Optional[TensorLike] = None, *, keep: Optional[list] = None) -> None:
         """From a loss, one number or one for each image; or from any computed tensor and its gradient. Through a network in training the
         pass waits for Trainer.step. Where several networks are on the way, keep=[net] keeps the gradients of these alone, [] none."""
         if keep is not None:
@@ -223,15 +225,19 @@ class Tensor:
         elif gradient is None:
             self._call(lib.ls_backward)
         else:
+            gradient = self._beside(gradient, "gradient")
             self._call(lib.ls_backward_from, gradient._handle)
 
     # ---- Arithmetic ----
 
+    def _beside(self, other, name) -> Tensor:
+        return beside(tensor(other, name), self)
+
     def _operand(self, other) -> Optional[Tensor]:
-        """The other operand: a number is one of this shape, x**0 being 1 everywhere; None where it is neither."""
+        """The other operand, also of an array; a number is one of this shape, x**0 being 1 everywhere; None where it is none of them."""
         if isinstance(other, Real):
             return made(lib.ls_scale, made(lib.ls_power, self, 0.0), float(other))
-        return other if isinstance(other, Tensor) else None
+        return self._beside(other, "the other operand") if hasattr(other, "__dlpack__") or isinstance(other, numpy.ndarray) else None
 
     def _with(self, function, other):
         operand = self._operand(other)
@@ -275,6 +281,9 @@ class Tensor:
     def __matmul__(self, other) -> Tensor:
         return self._with(lib.ls_matmul, other)
 
+    def __rmatmul__(self, other) -> Tensor:
+        return self._behind(lib.ls_matmul, other)
+
 
 def wrapped(session, pointer) -> Tensor:
     """What C has returned, as Python's."""
@@ -283,22 +292,30 @@ def wrapped(session, pointer) -> Tensor:
     return Tensor(session, pointer)
 
 
+class Lends(Protocol):
+    """An array of another library, such as NumPy's or PyTorch's, which has DLPack."""
+
+    def __dlpack__(self) -> Any: ...
+
+
+TensorLike = Union[Tensor, Lends]  # an array becomes a tensor of the session, and on the device, of the tensors beside it
+
+
+def _in_c(argument, first, kept):
+    if isinstance(argument, (Tensor, Array)):
+        kept.append(beside(argument, first))
+        return kept[-1]._handle
+    if isinstance(argument, (Options, Tensors)):
+        return argument.in_c(first)
+    return ffi.NULL if argument is None else argument
+
+
 def made(function, *args) -> Tensor:
     """The tensor that an operation makes of its arguments, of which one is a tensor or a list of them."""
-    session: Any = None
-    given: List[Any] = []
-    for argument in args:
-        if isinstance(argument, (Tensor, Tensors)) and argument.session is not session:
-            if session is not None:
-                raise ValueError("the tensors are of two sessions")
-            session = argument.session
-        if isinstance(argument, Tensor):
-            argument = argument._handle
-        elif isinstance(argument, (Options, Tensors)):
-            argument = argument.c
-        elif argument is None:
-            argument = ffi.NULL
-        given.append(argument)
-    if session is None:
-        raise ValueError("there is no tensor in the list")
-    return session.make(function, *given)
+    found = (argument.first if isinstance(argument, (Options, Tensors)) else argument for argument in args)
+    first = next((one for one in found if isinstance(one, Tensor)), None)
+    kept: List[Tensor] = []  # what arrays became, until the call is over
+    given = [_in_c(argument, first, kept) for argument in args]
+    if first is None:
+        raise TypeError("there is no tensor in the list")
+    return first.session.make(function, *given)

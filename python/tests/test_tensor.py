@@ -72,6 +72,45 @@ def test_numbers_beside_tensors(s):
         y + "1"
 
 
+class Lent:
+    """Another library's array: nothing but DLPack."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **keywords):
+        return self.values.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+@pytest.mark.parametrize("kind", [lambda values: values, Lent])
+@pytest.mark.parametrize("device", ["host", "cpu:0"])
+def test_arrays_beside_tensors(s, kind, device):
+    values, labels = numpy.array([[3, -7, 0.3], [0.5, 2, 1e-3]], "f"), numpy.array([2, 0], numpy.int64)
+    place = s.host() if device == "host" else s.devices(device)[0]
+    x, y = s.tensor(values).to(place), s.tensor(labels).to(place)
+    assert ls.cross_entropy(x, kind(labels)).device == place
+    assert numpy.array_equal(ls.cross_entropy(x, kind(labels)).numpy(), ls.cross_entropy(x, y).numpy())
+    square = numpy.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], "f")
+    for of in (lambda x, a: x + a, lambda x, a: a + x, lambda x, a: x - a, lambda x, a: a - x, lambda x, a: x * a, lambda x, a: a * x,
+               lambda x, a: x / a, lambda x, a: a / x):
+        assert numpy.array_equal(of(x, kind(values + 1)).numpy(), of(x, s.tensor(values + 1).to(place)).numpy())
+    if device != "host":  # matrices are multiplied on devices
+        assert numpy.array_equal((x @ kind(square)).numpy(), values @ square)
+        assert numpy.array_equal((kind(square) @ s.tensor(square).to(place)).numpy(), square @ square)
+    assert numpy.array_equal(ls.concat([x, kind(values)]).numpy(), ls.concat([x, x.clone()]).numpy())
+    weights = s.tensor(values).to(place).track()
+    (weights * kind(values)).backward(kind(numpy.ones_like(values)))
+    assert numpy.array_equal(weights.grad.numpy(), values)
+    assert numpy.array_equal(s.zeros(2, 3).to(place).assign(kind(values)).add_to(kind(values)).numpy(), 2 * values)
+    for wrong in ((lambda: x + kind(numpy.zeros((2, 5), "f"))), (lambda: ls.mse(x, kind(numpy.zeros((3, 3), "f"))))):
+        with pytest.raises(ls.Error) as failure:
+            wrong().numpy()
+        assert failure.value.status == "BAD_SHAPE"
+
+
 def test_methods_that_others_tensors_have_are_functions_here(s):
     x = s.zeros(2, 3)
     with pytest.raises(AttributeError, match=r"'mean'; functions of tensors are lockstep's own, such as mean, mean_each, mean_over$"):
@@ -168,8 +207,10 @@ def test_errors_are_exceptions_and_the_session_goes_on(s):
     with pytest.raises(ls.Error) as failure:
         ls.matmul(s.zeros(2, 3).to(s.cpu(0)), s.zeros(4, 5).to(s.cpu(0)))
     assert failure.value.status == "BAD_SHAPE" and "(2, 3)" in str(failure.value)
-    with pytest.raises(TypeError, match="x is ndarray, and must be a lockstep.Tensor; session.tensor"):
+    with pytest.raises(TypeError, match="x is ndarray, and no lockstep.Tensor beside it tells the session; session.tensor"):
         ls.relu(numpy.zeros(3))
+    with pytest.raises(TypeError, match="y is list, and must be a lockstep.Tensor or an array; session.tensor"):
+        ls.cross_entropy(s.zeros(2, 3), [0, 1])
     with pytest.raises(ls.Error):
         ls.Session(shard=-1)
     assert s.zeros(2).numpy().shape == (2,)

@@ -35,6 +35,25 @@ def test_the_books_loop_learns_with_equal_bits_on_any_devices():
     assert prints[0] == prints[1]
 
 
+def test_a_loop_over_arrays_has_the_bits_of_one_over_tensors():
+    images, labels = bright_quarters(96)
+    prints = []
+    for kind in (lambda s, a: a, lambda s, a: s.tensor(a / numpy.float32(255) if a.ndim == 4 else a)):
+        with ls.Session(seed=1, shard=8) as s:
+            net = small_network().initialize(s.devices("cpu:0-1"), init="he")
+            trainer = ls.Trainer(net, lr=0.1)
+            for epoch in range(2):
+                order = numpy.random.default_rng(epoch).permutation(len(images))
+                for i in range(0, len(images), 32):
+                    take = order[i:i + 32]
+                    ls.cross_entropy(net(kind(s, images[take])), kind(s, labels[take])).backward()
+                    trainer.step()
+            s.wait()
+            prints.append((net.fingerprint(), sum(report.loss * report.rows for report in trainer.reports())))
+            assert numpy.array_equal(net.infer(images).numpy(), net.predict(images))
+    assert prints[0] == prints[1]
+
+
 def test_fit(s, data):
     net = small_network().initialize("cpu:0", session=s, init="he")
     seen = []
