@@ -18,12 +18,17 @@ static inline ls_module *network_of(ls_session *s)
     return net;
 }
 
-static inline ls_data *images(ls_session *s)
+static inline ls_data *images_by(ls_session *s, int batch)
 {
     uint8_t pixels[ROWS * SIZE * SIZE], labels[ROWS];
     test_make_images(pixels, sizeof pixels, labels, ROWS, CLASSES);
     return ls_data_from_memory(s, pixels, labels, ROWS, 1, SIZE, SIZE, CLASSES,
-                               &(ls_loader){.batch = BATCH, .shuffle = true});
+                               &(ls_loader){.batch = batch, .shuffle = true});
+}
+
+static inline ls_data *images(ls_session *s)
+{
+    return images_by(s, BATCH);
 }
 
 #endif

@@ -332,11 +332,18 @@ typedef struct failing {
     _Atomic(const char *) call; /* that failed; NULL: none */
 } failing;
 
+static int together; /* images that BatchNorm's statistics are over, as ls_options.batch_norm */
+
+/* A device's first call in a shard; where shards meet, cards keep results in the shard's room. */
+static bool begins_shard(const ls_executor *executor, const char *call)
+{
+    return strcmp(call, together && executor->memory ? "begin" : "stage_result") == 0;
+}
+
 static bool fails_once(void *user, ls_executor *executor, const char *call)
 {
     failing *f = user;
-    (void)executor;
-    if (strcmp(call, "stage_result") == 0)
+    if (begins_shard(executor, call))
         f->begun = true;
     const bool meant = f->kind ? strcmp(call, f->kind) == 0 : strcmp(call, "allocate") != 0;
     if (!meant || atomic_fetch_add(&f->calls, 1) + 1 != f->at)
@@ -368,8 +375,7 @@ static bool counts_calls(void *user, ls_executor *executor, const char *call)
 static bool waits_for_it(void *user, ls_executor *executor, const char *call)
 {
     failing *f = user;
-    (void)executor;
-    for (int i = 0; i < 10000 && !f->begun && strcmp(call, "stage_result") == 0; i++)
+    for (int i = 0; i < 10000 && !f->begun && begins_shard(executor, call); i++)
         nanosleep(&(struct timespec){0, 1000000}, NULL);
     return true;
 }
@@ -384,8 +390,9 @@ typedef struct outcome {
 static outcome train_failing(const char *devices, failing *f, counts *c, ls_cluster *cluster)
 {
     outcome o = {.status = LS_OK};
-    ls_session *s = ls_open(&(ls_options){.shard = SHARD, .cluster = cluster, .host_sums = true});
-    ls_data *data = images(s);
+    ls_session *s =
+        ls_open(&(ls_options){.shard = SHARD, .batch_norm = together, .cluster = cluster, .host_sums = true});
+    ls_data *data = together > 0 ? images_by(s, ROWS) : images(s); /* more shards that meet than there are rooms for */
     ls_module *net = network_of(s);
     ls_module_initialize(net, ls_parse_devices(s, devices), &(ls_init){.kind = LS_XAVIER, .like = data});
     const ls_engine *engine = net->network->engine;
@@ -477,6 +484,45 @@ static void every_call_fails(void **state)
     each_call_fails("cuda:0-1", 0, NAMED, "put stage_result begin end update finish");
 }
 
+/* What lay on the card is begun anew. With statistics of two shards there are several groups of them under way, of
+ * which the first must find room on the devices that are left. */
+static void every_call_fails_where_shards_meet(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        together = i ? 2 * SHARD : -1;
+        each_call_fails("cpu:0,cuda:0", 1, TO_ROUNDING, "put get begin end finish");
+        if (cards > 1) {
+            each_call_fails("cuda:0-1", 1, SAME_BITS, "copy get begin end finish");
+            each_call_fails("cuda:0-1", 0, NAMED, "put begin end update finish");
+        }
+    }
+    together = 0;
+}
+
+/* At any of its calls, so at any place between meetings. */
+static void a_card_is_lost_between_meetings(void **state)
+{
+    (void)state;
+    if (cards < 2)
+        test_not_run("there is one card");
+    for (int i = 0; i < 2; i++) {
+        const char *devices = cards > 2 ? "cuda:0-2" : "cuda:0-1";
+        together = i ? 2 * SHARD : -1;
+        const outcome whole = train_failing("cuda:0", NULL, NULL, NULL);
+        int lost = 0;
+        for (int at = 1; at < 240; at += 5) {
+            failing f = {.place = 1, .at = at};
+            const outcome o = train_failing(devices, &f, NULL, NULL);
+            assert_end(devices, &f, &o, &whole, SAME_BITS);
+            lost += f.call != NULL;
+        }
+        print_message("%s, statistics of %d images: lost at %d places\n", devices, together, lost);
+        assert_true(lost > 0);
+    }
+    together = 0;
+}
+
 typedef struct failing_rank {
     const char *devices;
     failing f;
@@ -493,9 +539,9 @@ static void failing_rank_main(ls_cluster *cluster, int number, void *user)
 /* By way of the hosts, who have the values: a rank goes on without one of its cards, and fails by name without any. */
 static void a_rank_loses_a_card(void **state)
 {
-    (void)state;
     if (cards < 3)
         test_not_run("there are %d cards", cards);
+    together = *state ? -1 : 0;
     const outcome whole = train_failing("cuda:0", NULL, NULL, NULL);
     for (int at = 1; at < 60; at += 7)
         for (int left = 0; left < 2; left++) {
@@ -508,6 +554,7 @@ static void a_rank_loses_a_card(void **state)
             else
                 assert_non_null(strstr(ranks[0].outcome.message, "rank 1"));
         }
+    together = 0;
 }
 
 /* Parts of the batch that lie on a card are computed by the others once it is lost. */
@@ -708,7 +755,10 @@ int main(void)
         cmocka_unit_test(ranks_with_cards_have_the_bits_of_one),
         cmocka_unit_test_setup_teardown(ranks_with_cards_go_on_from_a_checkpoint, test_folder_make, test_folder_remove),
         cmocka_unit_test(every_call_fails),
+        cmocka_unit_test(every_call_fails_where_shards_meet),
+        cmocka_unit_test(a_card_is_lost_between_meetings),
         cmocka_unit_test(a_rank_loses_a_card),
+        {"a_rank_loses_a_card_where_shards_meet", a_rank_loses_a_card, NULL, NULL, "meet"},
         cmocka_unit_test(parts_of_a_lost_card),
         cmocka_unit_test(cpus_and_cards_train_together),
         cmocka_unit_test(a_core_goes_on_without_a_card),

@@ -115,6 +115,17 @@ static void clear_room(struct ls_trainer *trainer, int room)
     ls_release(context, r->sums_here);
 }
 
+/* Whether the device with that memory has failed, so that it has no rooms. */
+static bool memory_is_lost(const struct ls_trainer *trainer, int room)
+{
+    const ls_engine *engine = trainer->network->engine;
+    const ls_replica *copy = copy_of(trainer, room);
+    bool lost = false;
+    for (const ls_worker *worker = engine->workers; copy && worker < engine->workers + engine->n_workers; worker++)
+        lost |= worker->turn == copy->turn && atomic_load(&worker->lost);
+    return lost;
+}
+
 void ls_attempts_release_rooms(struct ls_trainer *trainer)
 {
     ls_shard_rooms *rooms = &trainer->rooms;
@@ -140,7 +151,7 @@ ls_status ls_attempts_make_rooms(struct ls_trainer *trainer, const ls_shard_room
     trainer->rooms.at = at;
     trainer->rooms.free = list;
     for (int i = 0; i < needed->n; i++)
-        if (!furnish_room(trainer, i)) {
+        if (!memory_is_lost(trainer, i) && !furnish_room(trainer, i)) {
             ls_attempts_release_rooms(trainer);
             return ls_status_of(trainer->session);
         }
@@ -191,7 +202,8 @@ bool ls_attempts_free_all(ls_step_job *step)
     ls_shard_rooms *rooms = &trainer->rooms;
     bool all = list_free(step, BUFFER, 0, trainer->n_pool, trainer->free_buffers, &trainer->n_free);
     for (int first = 0, memory = 0; step->cohorts.n && first < rooms->n; first += rooms->each, memory++)
-        all &= list_free(step, ROOM, first, rooms->each, rooms->free + first, &rooms->n_free[memory]);
+        all &= list_free(step, ROOM, first, memory_is_lost(trainer, first) ? 0 : rooms->each, rooms->free + first,
+                         &rooms->n_free[memory]);
     return all;
 }
 

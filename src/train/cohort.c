@@ -224,18 +224,39 @@ static bool can_go_on(const ls_cohorts *cohorts, int shard)
     return s->state == LS_SHARD_ASIDE && s->passed <= cohorts->at[s->cohort].met;
 }
 
+/* Shards of cohorts before this one that have lost their rooms, and for which that many are left free. */
+static int without_room(const ls_cohorts *cohorts, int end)
+{
+    int n = 0;
+    for (int i = cohorts->oldest; i < end; i++)
+        for (int j = cohorts->at[i].mine; j < cohorts->at[i].mine_end; j++)
+            n += cohorts->shards[j].state == LS_SHARD_ASIDE && cohorts->shards[j].room < 0;
+    return n;
+}
+
+/* Whether the shard lies in this memory, or may have a room there. */
+static bool has_place(const ls_step_job *step, int shard, int memory)
+{
+    const ls_shard_rooms *rooms = &step->trainer->rooms;
+    const ls_cohort_shard *s = &step->cohorts.shards[shard];
+    if (s->room >= 0)
+        return ls_memory_of_room(rooms, s->room) == memory;
+    return rooms->n_free[memory] > without_room(&step->cohorts, s->cohort);
+}
+
 /* Of the first cohort that has shards to begin. */
 static int choose_new(const ls_step_job *step, const ls_worker *worker)
 {
     const ls_cohorts *cohorts = &step->cohorts;
+    const int memory = memory_of(step, worker);
     int cohort = -1;
-    for (int i = 0; i < step->mine && step->trainer->rooms.n_free[memory_of(step, worker)] > 0; i++) {
+    for (int i = 0; i < step->mine && step->trainer->rooms.n_free[memory] > 0; i++) {
         const int j = step->pulls.order[i];
         const ls_cohort_shard *s = &cohorts->shards[j];
         if (s->state != LS_SHARD_NEW)
             continue;
         cohort = cohort < 0 ? s->cohort : cohort;
-        if (s->cohort == cohort && suits(step, worker, j))
+        if (s->cohort == cohort && suits(step, worker, j) && has_place(step, j, memory))
             return j;
     }
     return -1;
@@ -247,8 +268,7 @@ int ls_cohorts_choose(const ls_step_job *step, const ls_worker *worker)
     const int memory = memory_of(step, worker);
     for (int i = cohorts->oldest; i < cohorts->n && atomic_load(&cohorts->ready) > 0; i++)
         for (int j = cohorts->at[i].mine; j < cohorts->at[i].mine_end; j++)
-            if (can_go_on(cohorts, j) && suits(step, worker, j) &&
-                ls_memory_of_room(&step->trainer->rooms, cohorts->shards[j].room) == memory)
+            if (can_go_on(cohorts, j) && suits(step, worker, j) && has_place(step, j, memory))
                 return j;
     return atomic_load(&step->pulls.next) < step->mine ? choose_new(step, worker) : -1;
 }
@@ -257,15 +277,43 @@ int ls_cohorts_take(ls_step_job *step, const ls_worker *worker, int shard)
 {
     ls_shard_rooms *rooms = &step->trainer->rooms;
     ls_cohort_shard *s = &step->cohorts.shards[shard];
-    if (s->state == LS_SHARD_NEW) {
+    if (s->room < 0) {
         const int memory = memory_of(step, worker);
         s->room = rooms->free[memory * rooms->each + --rooms->n_free[memory]];
-        atomic_fetch_add(&step->pulls.next, 1);
-    } else {
-        atomic_fetch_sub(&step->cohorts.ready, 1);
     }
+    if (s->state == LS_SHARD_NEW)
+        atomic_fetch_add(&step->pulls.next, 1);
+    else
+        atomic_fetch_sub(&step->cohorts.ready, 1);
     s->state = LS_SHARD_RUNS;
     return s->room;
+}
+
+static void give_back(ls_shard_rooms *rooms, ls_cohort_shard *s)
+{
+    const int memory = ls_memory_of_room(rooms, s->room);
+    rooms->free[memory * rooms->each + rooms->n_free[memory]++] = s->room;
+    s->room = -1;
+}
+
+/* Shards of younger cohorts that are put aside give their rooms up too: so there are rooms for all of the oldest one.
+ */
+void ls_cohorts_lose(ls_step_job *step, const ls_worker *worker, ls_attempt *t)
+{
+    ls_cohorts *cohorts = &step->cohorts;
+    ls_shard_rooms *rooms = &step->trainer->rooms;
+    const int lost = memory_of(step, worker);
+    for (int j = step->first; j < step->first + step->mine; j++) {
+        ls_cohort_shard *s = &cohorts->shards[j];
+        if (s->state == LS_SHARD_ASIDE && s->room >= 0 &&
+            (s->cohort > cohorts->oldest || ls_memory_of_room(rooms, s->room) == lost))
+            give_back(rooms, s);
+    }
+    cohorts->shards[t->shard].state = LS_SHARD_ASIDE;
+    cohorts->shards[t->shard].room = -1;
+    atomic_fetch_add(&cohorts->ready, 1);
+    rooms->n_free[lost] = 0;
+    atomic_store(&t->step, NULL);
 }
 
 void ls_cohorts_finish(ls_step_job *step, const ls_attempt *t)
@@ -273,9 +321,8 @@ void ls_cohorts_finish(ls_step_job *step, const ls_attempt *t)
     ls_cohorts *cohorts = &step->cohorts;
     ls_cohort_shard *s = &cohorts->shards[t->shard];
     ls_shard_rooms *rooms = &step->trainer->rooms;
-    const int memory = ls_memory_of_room(rooms, t->room);
-    rooms->free[memory * rooms->each + rooms->n_free[memory]++] = t->room;
-    s->room = -1;
+    s->room = t->room;
+    give_back(rooms, s);
     s->state = LS_SHARD_DONE;
     cohorts->at[s->cohort].finished++;
     while (cohorts->oldest < cohorts->n &&
@@ -316,10 +363,9 @@ void ls_cohorts_bind(const ls_step_job *step, const ls_attempt *t, const ls_plan
     }
     if (room->gradient)
         bindings->base[LS_IN_GRADIENTS] = room->gradient;
-    if (room->totals && from)
-        executor->type->memory.put(executor, room->totals + meetings[from - 1].offset,
-                                   cohort->totals + meetings[from - 1].offset,
-                                   meetings[from - 1].floats * sizeof(float));
+    for (int m = t->anew ? 0 : from - 1; room->totals && m >= 0 && m < t->passed; m++)
+        executor->type->memory.put(executor, room->totals + meetings[m].offset, cohort->totals + meetings[m].offset,
+                                   meetings[m].floats * sizeof(float));
 }
 
 void ls_cohorts_bring(const ls_step_job *step, const ls_attempt *t, ls_executor *executor, size_t row)

@@ -27,11 +27,19 @@ void ls_cohorts_begin(ls_step_job *step); /* before it is handed in */
 
 /* A shard that this worker can go on with, or begin; -1: none now. */
 int ls_cohorts_choose(const ls_step_job *step, const ls_worker *worker);
+/* Whether it has lost what it had computed: it goes through the meetings behind it once more, without waiting. */
+static inline bool ls_cohorts_begins_anew(const ls_step_job *step, int shard)
+{
+    return step->cohorts.shards[shard].state == LS_SHARD_ASIDE && step->cohorts.shards[shard].room < 0;
+}
 /* It is computed from here on, in the room that comes back, until it arrives or is done. */
 int ls_cohorts_take(ls_step_job *step, const ls_worker *worker, int shard);
 /* The attempt that is the first one there has brought its shard to the end, or to its next meeting, where it leaves its
  * sums. The last of this rank's shards adds them up, or has them sent; the lock is let go meanwhile. */
 void ls_cohorts_finish(ls_step_job *step, const ls_attempt *t);
+/* The attempt's device has failed: it holds nothing more, and shards whose rooms are in that memory are begun anew by
+ * others (ls_cohorts_begins_anew). */
+void ls_cohorts_lose(ls_step_job *step, const ls_worker *worker, ls_attempt *t);
 void ls_cohorts_arrive(ls_step_job *step, const ls_attempt *t);
 
 /* Without it: */

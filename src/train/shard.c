@@ -163,7 +163,9 @@ static bool lose_device(ls_step_job *step, ls_attempt *t, ls_worker *worker)
 {
     pthread_mutex_lock(&step->lock);
     const bool lost = ls_network_loses(step->trainer->network, worker);
-    if (lost)
+    if (lost && ls_cohorts_are_on(step))
+        ls_cohorts_lose(step, worker, t);
+    else if (lost)
         ls_attempt_lose(step, t);
     pthread_cond_broadcast(&step->changed);
     pthread_mutex_unlock(&step->lock);
@@ -296,9 +298,12 @@ static void run_on(ls_step_job *step, ls_worker *worker, ls_attempt *t, int *fin
 {
     running r = running_of(step, worker, t);
     compute(&r);
-    if (r.failed)
+    const bool lost = r.failed && lose_device(step, t, worker);
+    if (r.failed && !lost)
         ls_network_fail(step->trainer->network, worker->turn->executor);
-    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.last ? r.images : 0, t->measured);
+    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.last && !r.failed ? r.images : 0, t->measured);
+    if (lost)
+        return;
     note_computing(step, t);
     if (r.last)
         *finished += take_whole(&r);
@@ -373,13 +378,16 @@ static bool compute_of_cohort(ls_step_job *step, ls_worker *worker, int *finishe
     pthread_mutex_lock(&step->lock);
     int node;
     const int j = choose(step, worker, &node);
-    const bool begins = j >= 0 && step->cohorts.shards[j].state == LS_SHARD_NEW, goes = j >= 0 && !node;
+    const bool begins = j >= 0 && step->cohorts.shards[j].state == LS_SHARD_NEW, goes = j >= 0 && !node,
+               anew = j >= 0 && ls_cohorts_begins_anew(step, j);
     if (node) {
         ls_meter_go(&worker->meter, LS_SPAN_FOLD, -1);
         fold(step, node, ls_network_adder(step->trainer->network, worker->turn));
     }
-    if (goes)
+    if (goes) {
         begin(step, j, t, ls_cohorts_take(step, worker, j));
+        t->anew = anew;
+    }
     pthread_mutex_unlock(&step->lock);
     if (!goes)
         return node != 0;
