@@ -206,7 +206,7 @@ static const struct meant {
 } meant[] = {
     {TRAIN | BENCH | DOCTOR, "batch", "batch-size bs b global-batch-size per-device-batch-size"},
     {RUNS | BENCH | DOCTOR, "shard", "micro-batch-size"},
-    {TRAIN, "lr", "learning-rate base-lr max-lr"},
+    {TRAIN, "lr", "learning-rate learn-rate lrate base-lr max-lr"},
     {TRAIN, "weights-skip", "ignore-mismatched-sizes skip"},
     {TRAIN, "epochs", "num-epochs n-epochs max-epochs e"},
     {TRAIN | BENCH, "steps", "num-steps max-steps total-steps iterations max-iter"},

@@ -22,7 +22,7 @@ typedef struct meaning {
 static const meaning options[] = {
     {"batch", "batch-size bs b global-batch-size per-device-batch-size", NULL},
     {"shard", "micro-batch-size", NULL},
-    {"lr", "learning-rate base-lr max-lr", NULL},
+    {"lr", "learning-rate learn-rate lrate base-lr max-lr", NULL},
     {"epochs", "num-epochs n-epochs max-epochs e", NULL},
     {"steps", "num-steps max-steps total-steps iterations max-iter", NULL},
     {"devices", "gpu gpus gpu-ids num-gpus cpu no-cuda cuda cores threads num-threads d accelerator", NULL},
