@@ -324,11 +324,12 @@ ls_tensor *ls_huber(ls_tensor *a, ls_tensor *b, const ls_loss *options);
  * the images of (images, classes, ...). */
 ls_tensor *ls_bce(ls_tensor *logits, ls_tensor *y, const ls_loss *options);
 
-/* Softmax cross-entropy of logits (images, classes, ...) with y: labels (images, ...), one for each place behind the
- * classes, or targets of the logits' shape, such as probabilities. Of (images, classes) that is a label an image; maps,
- * and (images, classes, tokens), have one a place, and an image's loss is the sum over its places. Labels are tensors
- * with values, whole numbers below the classes (LS_BAD_ARGUMENT where they are read); targets have no gradient
- * (LS_UNSUPPORTED of tracked ones). A step divides by the number of places. */
+/* Softmax cross-entropy, one number for each image: of logits (images, classes, ...) with y, which are labels
+ * (images, ...), one for each place behind the classes, or targets of the logits' shape, such as probabilities. Of
+ * (images, classes) that is a label an image; maps, and (images, classes, tokens), have one a place, and an image's
+ * loss is the sum over its places. Labels are tensors with values, whole numbers below the classes (LS_BAD_ARGUMENT
+ * where they are read); targets have no gradient (LS_UNSUPPORTED of tracked ones). A step divides by the number of
+ * places. */
 ls_tensor *ls_cross_entropy(ls_tensor *logits, ls_tensor *y);
 /* The same with smooth labels, as PyTorch's label_smoothing: each image's target is 1 - smoothing of its label and
  * smoothing of all classes alike. From 0 to 1; with 0 it is ls_cross_entropy. */

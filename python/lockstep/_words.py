@@ -16,13 +16,19 @@ _WORDS = [(re.compile(pattern), word) for pattern, word in (
     (r"\bls_checkpoint_(\w+)", r"checkpoints.\1"),
     (r"\bls_profile_stop\b", "the end of its `with`"),
     (r"\bls_module_forward(?:_all)?\b", "net(images)"),
+    (r"\bls_module_parameter_count\b", "net.parameters"),
     (r"\bls_module_infer\w*", "net.infer"),
     (r"\bls_module_(\w+?)(?:_with)?\b", r"net.\1"),
     (r"\bls_data_open\b", "session.data"),
     (r"\bls_data_from_(?:memory|floats)\b", "session.arrays"),
     (r"\bls_data_from_function\b", "session.batches"),
     (r"\bls_data_(\w+)", r"data.\1"),
-    (r"\bls_loader\.drop_last\b", "drop_last"),
+    (r"\bls_options\.(\w+)", r"Session's \1"),
+    (r"\bls_optim\.(\w+)", r"Trainer's \1"),
+    (r"\b(?:ls_)?init\.(\w+)", r"initialize's \1"),
+    (r"\bls_load_options\.strip\b", "load's strip"),
+    (r"\bls_load_options\.skip\b", "load's skip"),
+    (r"\bls_(?:loss|loader)\.(\w+)", r"\1"),
     (r"\bls_loader\b", "data"),
     (r"\bls_clear_grad\b", "tensor.clear_grad"),
     (r"\bls_backward\w*", "backward"),
@@ -46,3 +52,21 @@ def in_python(message):
     for pattern, word in _WORDS:
         message = pattern.sub(word, message)
     return _REST.sub(_rest, message)
+
+
+# What PyTorch's users type, and what is here in its place.
+_ELSEWHERE = {
+    "eval": "net.infer(X) computes in inference mode", "train": "net(X) computes in training mode, net.infer(X) in inference mode",
+    "to": "initialize(devices) says where", "cuda": "initialize(devices) says where", "cpu": "initialize(devices) says where",
+    "zero_grad": "a step leaves no gradient behind", "named_parameters": "parameters() has names, state_dict() values",
+    "requires_grad_": "freeze(pattern) does that", "apply": "initialize(init=...) or load_state_dict gives values",
+    "param_groups": "set_group(pattern, ...) and set_options(...) are the trainer's", "compile": "nothing needs to be compiled",
+    "BatchNorm1d": "BatchNorm", "BatchNorm2d": "BatchNorm", "BatchNorm3d": "BatchNorm", "SyncBatchNorm": "BatchNorm, and Session's batch_norm",
+    "AdaptiveAvgPool2d": "GlobalAvgPool2d", "CrossEntropyLoss": "lockstep.cross_entropy", "MSELoss": "lockstep.mse",
+    "L1Loss": "lockstep.l1", "BCEWithLogitsLoss": "lockstep.bce", "functional": "lockstep has the functions itself",
+    "DataParallel": "initialize(devices) of several", "Parameter": "Module.parameter, in the forward"}
+
+
+def elsewhere(name):
+    """Behind the message that there is no such name: where it is."""
+    return f"; {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""

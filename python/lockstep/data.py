@@ -36,6 +36,13 @@ class DataCounts(NamedTuple):
 
 
 
+def data_of(value):
+    """Of an argument: that it is data."""
+    if isinstance(value, Data):
+        return value
+    raise TypeError(f"data is {type(value).__name__}, and must be a lockstep.Data; session.arrays(X, y) makes one of arrays")
+
+
 @ffi.def_extern()
 def py_told(line, user):
     session, told = ffi.from_handle(user)

@@ -4,14 +4,16 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import weakref
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy
 
 from ._arguments import Options, beside, names, options, shape as shape_of, sizes, taken, tensor, tensors, text
 from ._lockstep import ffi, lib
-from .data import Data
+from ._words import elsewhere
+from .data import Data, data_of
 from .devices import Device, Devices
 from .session import Error, Session
 from .status import Status
@@ -207,8 +209,9 @@ class Module:
                    shape: Optional[Sequence[int]] = None, force: bool = False, session=None) -> Module:
         """Gives the module to the session of the devices, and its parameters their values; returns the module.
 
-        devices: as Session.devices makes them, or their names; None: all GPUs, else all cores. init: "normal", "normal:0.01" (the
-        deviation), "xavier" or "he"; biases are 0, and norms begin at 1 and 0. like: data of the shape to come. shape: that of the one
+        devices: as Session.devices makes them, or their names; None: all GPUs, else all cores. init, of weights: "normal", which is
+        "normal:0.01" (the deviation, for networks as large as the book's too small to learn soon), "xavier", uniform within
+        sqrt(6 / (inputs + outputs)), or "he", normal with sqrt(2 / inputs); biases are 0, and norms begin at 1 and 0. like: data of the shape to come. shape: that of the one
         input to come, such as X.shape, of which the first size, the rows, may be any. Without either the first images tell it. force: what
         has values already gets new ones. session: where devices do not say it. Raises Error."""
         if session is None:
@@ -430,20 +433,20 @@ class Module:
         """Every image once, in inference mode. loss(outputs, y): of your own, else cross-entropy. Raises Error: NOT_FINITE."""
         metrics = ffi.new("ls_metrics *")
         if loss is None:
-            self._call(lib.ls_module_evaluate, data._handle, metrics)
+            self._call(lib.ls_module_evaluate, data_of(data)._handle, metrics)
         else:
             user = ffi.new_handle((self._session, loss))
-            self._call(lib.ls_module_evaluate_with, data._handle, lib.py_loss, user, metrics)
+            self._call(lib.ls_module_evaluate_with, data_of(data)._handle, lib.py_loss, user, metrics)
         return taken(Metrics, metrics)
 
     def accuracy(self, data: Data) -> float:
         """The share of images, from 0 to 1, whose largest logit is their label's. Raises Error: NOT_FINITE."""
-        return self._call(lib.ls_module_accuracy, data._handle)
+        return self._call(lib.ls_module_accuracy, data_of(data)._handle)
 
     def measure(self, data: Data, metric: Callable, n: int = 1) -> numpy.ndarray:
         """The means over all images of metric(outputs, y), which makes n numbers for each: float64 of (n)."""
         means, user = numpy.empty(n), ffi.new_handle((self._session, metric))
-        self._call(lib.ls_module_measure, data._handle, lib.py_loss, user, ffi.from_buffer("double[]", means), n)
+        self._call(lib.ls_module_measure, data_of(data)._handle, lib.py_loss, user, ffi.from_buffer("double[]", means), n)
         return means
 
     def predict(self, images) -> numpy.ndarray:
@@ -473,6 +476,10 @@ class Module:
     def __repr__(self):
         return self._tree("")
 
+    if not TYPE_CHECKING:  # which would take any name for one that is there
+        def __getattr__(self, name):
+            raise AttributeError(f"{type(self).__name__} has no {name!r}{elsewhere(name)}")
+
     def _tree(self, indent):
         parts = "".join(f"\n{indent}  ({name}): {child._tree(indent + '  ')}" for name, child in self._children.items())
         return f"{type(self).__name__}({self._shown}{parts}{chr(10) + indent if parts else ''})"
@@ -492,14 +499,16 @@ def _rows(array):
 def _refusing(init, name):
     """A layer's __init__ that says more of arguments that it does not take: PyTorch's layers are given the input's size too."""
     signature = inspect.signature(init)
-    taken = ", ".join(str(one) for one in list(signature.parameters.values())[1:])
+    taken = str(signature.replace(parameters=list(signature.parameters.values())[1:], return_annotation=signature.empty))
 
     @functools.wraps(init)
     def checked(self, *args, **keywords):
         try:
             signature.bind(self, *args, **keywords)
         except TypeError as error:
-            raise TypeError(f"{name}: {error}; input sizes are not given here, the first images tell them. It is {name}({taken})") from None
+            gives_sizes = re.search(r"too many|'(in|num)_\w+'", str(error))
+            sizes_given = "; input sizes are not given here, the first images tell them" if gives_sizes else ""
+            raise TypeError(f"{name}: {error}{sizes_given}. It is {name}{taken}") from None
         init(self, *args, **keywords)
 
     return checked

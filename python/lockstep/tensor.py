@@ -157,7 +157,11 @@ class Tensor:
     def __repr__(self):
         if self._recorded is not None or self.session.closed:
             return f"<lockstep.Tensor of a {'forward' if self._recorded else 'closed session'}>"
-        return ffi.string(self._call(lib.ls_str)).decode()
+        from .session import Error
+        try:
+            return ffi.string(self._call(lib.ls_str)).decode()
+        except Error as error:  # a debugger or a notebook shows what cannot be computed too
+            return f"<lockstep.Tensor {self.shape}, not read: {error}>"
 
     # ---- Devices and rows ----
 

@@ -6,13 +6,14 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 from ._arguments import enum, options, taken, text
 from ._lockstep import ffi, lib
+from .data import data_of
 from .module import Module
 from .profiles import DeviceTimes, Profile
 
 
 class Report(NamedTuple):
-    """ls_report, of a finished step: the mean loss and the right images of its batch before the update; the gradient's norm with
-    clip_norm, else 0."""
+    """ls_report, of a finished step: the mean loss and the right images of its batch of `rows` images, before the update; with clip_norm
+    the norm of the mean loss's gradient, before clipping, else 0."""
     step: int
     loss: float
     correct: int
@@ -24,8 +25,8 @@ class Trainer:
     """Updates a network by the gradients of backward().
 
     optimizer: "sgd", "adam" or "adamw". schedule: "constant", "step", "cosine", "linear", "exponential", "one_cycle" or "warm_restarts",
-    with warmup, total, start_factor, end_factor, gamma, period, period_factor; steps, not epochs. clip_norm: a gradient with a larger norm
-    is scaled to it. full_batch: gradients are sums divided by this. Formulas: docs/optimizers.md.
+    with warmup, total, start_factor, end_factor, gamma, period, period_factor; steps, not epochs. clip_norm: a gradient, of the mean loss
+    over the batch, with a larger norm is scaled to it. full_batch: gradients are sums divided by this. Formulas: docs/optimizers.md.
 
     lr rises over the first `warmup` steps. The schedule counts from step 0 as if there had been no warm-up, so the rate jumps where the
     warm-up ends; with after_warmup it begins there at lr, and ends with `total`, the steps of the whole run. As an option 0 means: beta1
@@ -46,6 +47,9 @@ class Trainer:
                              total=total, beta1=beta1, beta2=beta2, eps=eps, clip_norm=clip_norm, full_batch=full_batch,
                              start_factor=start_factor, end_factor=end_factor, gamma=gamma, period=period, period_factor=period_factor,
                              ema=ema, ema_warmup=ema_warmup, ema_buffers=ema_buffers, after_warmup=after_warmup)
+        if not isinstance(net, Module):
+            raise TypeError(f"net is {type(net).__name__}, and must be the network; net.freeze leaves parameters out, set_group treats some "
+                            "in another way")
         how = options("ls_optim *", **self._options)
         kind = enum("ls_optimizer", optimizer)
         self.net, self.session = net, net.session
@@ -133,7 +137,7 @@ class Trainer:
 
     @property
     def lr(self) -> float:
-        """The rate of the next step. Setting it puts another one where the option lr stood."""
+        """The rate of the next step. Setting it replaces the option lr, which a schedule scales; steps, moments and schedule go on."""
         return self._call(lib.ls_trainer_lr)
 
     @lr.setter
@@ -158,7 +162,7 @@ class Trainer:
 
     def check_batches(self, data) -> None:
         """Refuses, before the first step, what the data's batches would make impossible. Raises Error."""
-        self._call(lib.ls_trainer_check_batches, data._handle)
+        self._call(lib.ls_trainer_check_batches, data_of(data)._handle)
 
     # ---- Values ----
 
@@ -207,5 +211,5 @@ class Trainer:
     def memory_needed(self, data) -> int:
         """Bytes of the host's memory that training over the data holds at once."""
         needed = ffi.new("int64_t *")
-        self._call(lib.ls_trainer_memory_needed, data._handle, needed)
+        self._call(lib.ls_trainer_memory_needed, data_of(data)._handle, needed)
         return needed[0]

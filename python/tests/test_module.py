@@ -375,3 +375,10 @@ def test_numbers_in_a_forward(s, tmp_path):
 def test_input_sizes_are_not_given(wrong):
     with pytest.raises(TypeError, match="input sizes are not given here, the first images tell them"):
         wrong()
+
+
+def test_a_message_of_a_layer_shows_its_signature():
+    with pytest.raises(TypeError, match=r"^Dropout: missing a required argument: 'rate'\. It is Dropout\(rate: float\)$"):
+        ls.nn.Dropout()
+    with pytest.raises(TypeError, match=r"input sizes .* It is Conv2d\(channels: int, kernel: int, \*, stride"):
+        ls.nn.Conv2d(16, 3, 1, 1)

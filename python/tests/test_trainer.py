@@ -54,6 +54,33 @@ def test_a_loop_over_arrays_has_the_bits_of_one_over_tensors():
     assert prints[0] == prints[1]
 
 
+def test_what_is_given_in_place_of_a_network_or_of_data_is_told(s, data):
+    net = small_network().initialize("cpu:0", session=s, like=data)
+    with pytest.raises(TypeError, match="net is list, and must be the network; net.freeze leaves parameters out"):
+        ls.Trainer(net.parameters(), lr=0.1)
+    images, labels = bright_quarters(8)
+    for call in (net.evaluate, net.accuracy, lambda X: net.measure(X, ls.cross_entropy), ls.Trainer(net, lr=0.1).check_batches):
+        with pytest.raises(TypeError, match=r"data is ndarray, and must be a lockstep.Data; session.arrays\(X, y\) makes one"):
+            call(images)
+    with pytest.raises(AttributeError, match=r"Sequential has no 'eval'; net.infer\(X\) computes in inference mode"):
+        net.eval()
+    with pytest.raises(AttributeError, match="Sequential has no 'evil'$"):
+        net.evil()
+    with pytest.raises(AttributeError, match="lockstep.nn has no 'BatchNorm2d'; BatchNorm"):
+        ls.nn.BatchNorm2d(3)
+
+
+def test_what_cannot_be_computed_can_be_shown():
+    images, labels = bright_quarters(32)
+    with ls.Session(shard=8, batch_norm=-1) as s:
+        net = small_network().initialize("cpu:0", session=s, init="he")
+        loss = ls.cross_entropy(net(images), labels)
+        assert repr(loss).startswith("<lockstep.Tensor (32,), not read: ") and "Session's batch_norm" in repr(loss)
+        loss.backward()
+        ls.Trainer(net, lr=0.1).step()
+        s.wait()
+
+
 def test_fit(s, data):
     net = small_network().initialize("cpu:0", session=s, init="he")
     seen = []
@@ -258,6 +285,12 @@ def test_messages_speak_of_python(s, data, tmp_path):
         trainer.step()
     from lockstep._words import in_python
     assert in_python("ls_nn_batch_norm_with: ls_cross_entropy_with") == "nn.BatchNorm: cross_entropy"
+    for c, python in (("ls_options.batch_norm to be 0", "Session's batch_norm to be 0"), ("say by ls_loss.ignore", "say by ignore"),
+                      ("ls_module_parameter_count: or set init.shape or init.like",
+                       "net.parameters: or set initialize's shape or initialize's like"),
+                      ("as ls_optim.lr is 0", "as Trainer's lr is 0"), ("set ls_loader.directory", "set directory"),
+                      ("ls_loader: 3 images, and ls_loader.drop_last", "data: 3 images, and drop_last")):
+        assert in_python(c) == python
 
 
 def test_what_is_not_finite(s):
