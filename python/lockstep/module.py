@@ -209,11 +209,11 @@ class Module:
                    shape: Optional[Sequence[int]] = None, force: bool = False, session=None) -> Module:
         """Gives the module to the session of the devices, and its parameters their values; returns the module.
 
-        devices: as Session.devices makes them, or their names; None: all GPUs, else all cores. init, of weights: "normal", which is
-        "normal:0.01" (the deviation, for networks as large as the book's too small to learn soon), "xavier", uniform within
-        sqrt(6 / (inputs + outputs)), or "he", normal with sqrt(2 / inputs); biases are 0, and norms begin at 1 and 0. like: data of the shape to come. shape: that of the one
-        input to come, such as X.shape, of which the first size, the rows, may be any. Without either the first images tell it. force: what
-        has values already gets new ones. session: where devices do not say it. Raises Error."""
+        devices: as Session.devices makes them, or their names; None: all GPUs, else all cores. init, of weights: "normal", with the
+        deviation 0.01, of which most networks learn late, or "normal:0.1"; "xavier", uniform within sqrt(6 / (inputs + outputs)); "he",
+        normal with the deviation sqrt(2 / inputs). Biases are 0, and norms begin at 1 and 0. like: data of the shape to come. shape:
+        that of the one input to come, such as X.shape, of which the first size, the rows, may be any. Without either the first images
+        tell it. force: what has values already gets new ones. session: where devices do not say it. Raises Error."""
         if session is None:
             found = getattr(devices, "session", None) or getattr(like, "session", None)
             session = self._bound[0] if self._is_bound() and found is None else found

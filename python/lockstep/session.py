@@ -67,10 +67,9 @@ class Session:
     end with it: at the end of its `with`, by close(), when nothing refers to it any more, or when Python ends.
 
     seed: of everything random. shard: images to a shard, 0 is 64. batch_norm: images that BatchNorm's statistics in training are
-    over, a multiple of shard; 0 is a shard's, -1 a batch's, as PyTorch's on one device, -2 all of a step's; then net(X) is for backward alone, and its numbers are
-    not read. isa: the widest
-    instruction set, "auto", "plain", "neon", "avx2", "avx512" or "reference". conv: "auto", Winograd's algorithm where it is faster, whose
-    rounding is some ten times that of "direct". dtype: what GPUs compute in,
+    over, a multiple of shard; 0 is a shard's, -1 a batch's, as PyTorch's on one device, -2 all of a step's; then net(X) is for backward
+    alone, and its numbers are not read. isa: the widest instruction set, "auto", "plain", "neon", "avx2", "avx512" or "reference". conv:
+    "auto", Winograd's algorithm where it is faster, whose rounding is some ten times that of "direct". dtype: what GPUs compute in,
     "f32", "tf32" or "bf16". balance: ranks have shards by their speed. in_flight: shards that a GPU computes side by side, 0 is up to
     4. host_sums: ranks' GPUs meet in the hosts' memory. Raises Error.
 
