@@ -250,7 +250,7 @@ static int choose_new(const ls_step_job *step, const ls_worker *worker)
     const ls_cohorts *cohorts = &step->cohorts;
     const int memory = memory_of(step, worker);
     int cohort = -1;
-    for (int i = 0; i < step->mine && step->trainer->rooms.n_free[memory] > 0; i++) {
+    for (int i = 0; i < step->mine; i++) {
         const int j = step->pulls.order[i];
         const ls_cohort_shard *s = &cohorts->shards[j];
         if (s->state != LS_SHARD_NEW)

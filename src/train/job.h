@@ -45,12 +45,12 @@ typedef struct ls_attempt {
     int shard, buffer;                  /* of the pool */
     int room;                           /* of the trainer's, where shards meet; else -1 */
     int passed;                         /* meetings that the shard had come to when the attempt began */
-    bool anew;                          /* it stands in, and has begun the shard at its first operation */
-    bool contested;                     /* others are at the shard too, or were */
-    double began;                       /* it or, since, a stand-in; -infinity: the device has just failed */
-    double measured;                    /* when the worker's meter began it: when its shard was pulled */
-    atomic_bool over;                   /* another has finished the shard */
-    float *row;                         /* the shard's statistics, then its metrics; see ls_attempt_rows_of */
+    bool anew;        /* it begins at the first operation: it stands in, or a card with the results was lost */
+    bool contested;   /* others are at the shard too, or were */
+    double began;     /* it or, since, a stand-in; -infinity: the device has just failed */
+    double measured;  /* when the worker's meter began it: when its shard was pulled */
+    atomic_bool over; /* another has finished the shard */
+    float *row;       /* the shard's statistics, then its metrics; see ls_attempt_rows_of */
 } ls_attempt;
 
 typedef struct ls_attempts {

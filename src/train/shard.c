@@ -276,35 +276,21 @@ static double note_computing(ls_step_job *step, const ls_attempt *t)
     return taken;
 }
 
-/* Runs the shard of an attempt that has begun. `waiting`: with another shard pulled, which nobody else would compute.
- */
+/* Runs the shard of an attempt that has begun: to its end, or to its next meeting. `waiting`: with another shard
+ * pulled, which nobody else would compute. */
 static void run_attempt(ls_step_job *step, ls_worker *worker, ls_attempt *t, bool waiting, int *finished)
 {
-    ls_network *network = step->trainer->network;
     running r = running_of(step, worker, t);
     compute(&r);
     const bool lost = r.failed && !waiting && lose_device(step, t, worker);
-    if (r.failed && !lost)
-        ls_network_fail(network, worker->turn->executor);
-    ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.failed ? 0 : r.images, t->measured);
-    if (lost)
-        return;
-    ls_pull_note(worker, r.images, note_computing(step, t));
-    *finished += take_whole(&r);
-}
-
-/* The same of an attempt at a shard that meets others: to its next meeting, or to its end. */
-static void run_on(ls_step_job *step, ls_worker *worker, ls_attempt *t, int *finished)
-{
-    running r = running_of(step, worker, t);
-    compute(&r);
-    const bool lost = r.failed && lose_device(step, t, worker);
     if (r.failed && !lost)
         ls_network_fail(step->trainer->network, worker->turn->executor);
     ls_meter_end_shard(&worker->meter, LS_SPAN_SHARD, t->shard, r.last && !r.failed ? r.images : 0, t->measured);
     if (lost)
         return;
-    note_computing(step, t);
+    const double taken = note_computing(step, t);
+    if (!ls_cohorts_are_on(step))
+        ls_pull_note(worker, r.images, taken);
     if (r.last)
         *finished += take_whole(&r);
     else
@@ -328,10 +314,7 @@ static bool stand_in(ls_step_job *step, ls_worker *worker, bool waiting, int *fi
         ls_sharing_leave(&worker->sharing);
     const double pulled = own->measured; /* of a shard that this one waits for a buffer for */
     own->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, own->shard);
-    if (ls_cohorts_are_on(step))
-        run_on(step, worker, own, finished);
-    else
-        run_attempt(step, worker, own, waiting, finished);
+    run_attempt(step, worker, own, waiting, finished);
     own->measured = pulled;
     if (!waiting)
         ls_sharing_enter(&worker->sharing);
@@ -394,7 +377,7 @@ static bool compute_of_cohort(ls_step_job *step, ls_worker *worker, int *finishe
     t->measured = ls_meter_begin_shard(&worker->meter, LS_SPAN_SHARD, j);
     if (begins)
         ls_slow_down(worker);
-    run_on(step, worker, t, finished);
+    run_attempt(step, worker, t, false, finished);
     return true;
 }
 
