@@ -405,7 +405,7 @@ static void what_cannot_meet_is_refused(void **state)
     assert_int_equal(ls_module_evaluate(net, data, &metrics), LS_OK);
     test_next(data, &b);
     assert_int_equal(ls_read(ls_module_forward(net, b.X), rows, BATCH * CLASSES), LS_UNSUPPORTED);
-    assert_non_null(strstr(ls_message(s), "bn1: statistics over several shards are for ls_backward"));
+    assert_non_null(strstr(ls_message(s), "bn1: statistics over the batch, or over shards of it, are for ls_backward"));
     ls_close(s);
 }
 

@@ -443,7 +443,8 @@ double ls_item(ls_tensor *tensor)
     if (!session)
         return NAN;
     if (ls_shape_numbers(&tensor->shape) != 1)
-        ls_bad_shape(tensor, "ls_item", "x must have one number");
+        ls_bad_shape(tensor, "ls_item",
+                     "x must have one number; ls_mean makes one of a loss, which is one for each image");
     return ls_read(tensor, &value, 1) == LS_OK ? value : (float)NAN;
 }
 

@@ -89,10 +89,11 @@ static ls_plan *make_plan(ls_program *program, const ls_trace *trace, int images
     ls_graph *graph = ls_lower(trace, &request, &program->flowing);
     ls_plan *plan = graph ? ls_plan_new(graph, images) : NULL;
     if (plan && plan->n_meetings && !meets(program)) {
-        ls_raise(&trace->session->context, LS_UNSUPPORTED,
-                 "%s: statistics over several shards are for ls_backward and ls_trainer_step alone; a pass in training "
-                 "mode for anything else needs ls_options.batch_norm to be 0",
-                 plan->steps[plan->meetings[0].step].layer);
+        ls_raise(
+            &trace->session->context, LS_UNSUPPORTED,
+            "%s: statistics over the batch, or over shards of it, are for ls_backward and ls_trainer_step alone; a "
+            "pass in training mode for anything else needs ls_options.batch_norm to be 0",
+            plan->steps[plan->meetings[0].step].layer);
         ls_plan_free(plan);
         plan = NULL;
     }
