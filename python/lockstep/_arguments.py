@@ -43,6 +43,11 @@ def taken(kind, c):
     return kind(*(text(value) if isinstance(value, ffi.CData) else value for value in values))
 
 
+def _first(values):
+    """The first that is a tensor; None without one."""
+    return next((value for value in values if not isinstance(value, Array)), None)
+
+
 class Options:
     """A struct, and what it points to. Fields are given by their C names."""
 
@@ -71,8 +76,7 @@ class Options:
 
     @property
     def first(self):
-        """The first that is a tensor; None without one."""
-        return next((value for value in self.tensors.values() if not isinstance(value, Array)), None)
+        return _first(self.tensors.values())
 
     def in_c(self, first):
         """The struct, with tensors beside `first` for its arrays."""
@@ -129,12 +133,17 @@ class Array:
         self.values, self.name = values, name
 
 
+def is_array(value):
+    """Of NumPy or of another library with DLPack; tensors are too."""
+    return isinstance(value, numpy.ndarray) or hasattr(value, "__dlpack__")
+
+
 def tensor(value, name, may_lack=False):
     """Of a function's argument: that it is a tensor, or an array."""
     from .tensor import Tensor
     if isinstance(value, Tensor) or value is None and may_lack:
         return value
-    if isinstance(value, numpy.ndarray) or hasattr(value, "__dlpack__"):
+    if is_array(value):
         return Array(value, name)
     raise TypeError(f"{name} is {type(value).__name__}, and must be a lockstep.Tensor or an array; session.tensor(...) makes one of a list")
 
@@ -161,8 +170,7 @@ class Tensors:
 
     @property
     def first(self):
-        """The first that is a tensor; None without one."""
-        return next((value for value in self.kept if not isinstance(value, Array)), None)
+        return _first(self.kept)
 
     def in_c(self, first):
         self.kept = [beside(value, first) for value in self.kept]

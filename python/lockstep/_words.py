@@ -58,9 +58,10 @@ def in_python(message):
 _ELSEWHERE = {
     "eval": "net.infer(X) computes in inference mode", "train": "net(X) computes in training mode, net.infer(X) in inference mode",
     "to": "initialize(devices) says where", "cuda": "initialize(devices) says where", "cpu": "initialize(devices) says where",
-    "zero_grad": "a step leaves no gradient behind", "named_parameters": "parameters() has names, state_dict() values",
+    "zero_grad": "a step leaves no gradient behind, and tensor.clear_grad() empties one", "named_parameters": "parameters() has names, state_dict() values",
     "requires_grad_": "freeze(pattern) does that", "apply": "initialize(init=...) or load_state_dict gives values",
-    "param_groups": "set_group(pattern, ...) and set_options(...) are the trainer's", "compile": "nothing needs to be compiled",
+    "param_groups": "set_group(pattern, ...) and set_options(...) are the trainer's",
+    "state_dict": "lockstep.Checkpoints keeps a trainer", "load_state_dict": "lockstep.Checkpoints keeps a trainer", "compile": "nothing needs to be compiled",
     "BatchNorm1d": "BatchNorm", "BatchNorm2d": "BatchNorm", "BatchNorm3d": "BatchNorm", "SyncBatchNorm": "BatchNorm, and Session's batch_norm",
     "AdaptiveAvgPool2d": "GlobalAvgPool2d", "CrossEntropyLoss": "lockstep.cross_entropy", "MSELoss": "lockstep.mse",
     "L1Loss": "lockstep.l1", "BCEWithLogitsLoss": "lockstep.bce", "functional": "lockstep has the functions itself",

@@ -209,7 +209,7 @@ class Module:
                    shape: Optional[Sequence[int]] = None, force: bool = False, session=None) -> Module:
         """Gives the module to the session of the devices, and its parameters their values; returns the module.
 
-        devices: as Session.devices makes them, or their names; None: all GPUs, else all cores. init, of weights: "normal", with the
+        devices: as Session.devices makes them, or their names; None: all of the session that session= or like tells. init, of weights: "normal", with the
         deviation 0.01, of which most networks learn late, or "normal:0.1"; "xavier", uniform within sqrt(6 / (inputs + outputs)); "he",
         normal with the deviation sqrt(2 / inputs). Biases are 0, and norms begin at 1 and 0. like: data of the shape to come. shape:
         that of the one input to come, such as X.shape, of which the first size, the rows, may be any. Without either the first images
@@ -450,7 +450,8 @@ class Module:
         return means
 
     def predict(self, images) -> numpy.ndarray:
-        """Logits (rows, classes) of data, in file order, or what the network makes of an array; bytes count as value / 255."""
+        """Logits (rows, classes) of data, in file order, or what the network makes of an array, of any number of rows; in inference mode.
+        Bytes count as value / 255."""
         if isinstance(images, Data):
             about = images.about()
             classes = about.classes

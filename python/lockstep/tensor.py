@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Protocol, Tuple, Un
 
 import numpy
 
-from ._arguments import Array, Options, Tensors, beside, shape, tensor
+from ._arguments import Array, Options, Tensors, beside, is_array, shape, tensor
 from ._lockstep import ffi, lib
 from .devices import Device
 
@@ -142,7 +142,7 @@ class Tensor:
         return 1, 0
 
     def item(self) -> float:
-        """Of a tensor with one number."""
+        """Of a tensor with one number; of a batch's losses, one for each image, lockstep.mean(loss).item() before the step."""
         return self._call(lib.ls_item)
 
     __float__ = item
@@ -241,7 +241,7 @@ class Tensor:
         """The other operand, also of an array; a number is one of this shape, x**0 being 1 everywhere; None where it is none of them."""
         if isinstance(other, Real):
             return made(lib.ls_scale, made(lib.ls_power, self, 0.0), float(other))
-        return self._beside(other, "the other operand") if hasattr(other, "__dlpack__") or isinstance(other, numpy.ndarray) else None
+        return self._beside(other, "the other operand") if is_array(other) else None
 
     def _with(self, function, other):
         operand = self._operand(other)

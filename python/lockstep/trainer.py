@@ -2,10 +2,11 @@
 import contextlib
 import warnings
 import weakref
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Iterator, List, NamedTuple, Optional, Tuple
 
 from ._arguments import enum, options, taken, text
 from ._lockstep import ffi, lib
+from ._words import elsewhere
 from .data import data_of
 from .module import Module
 from .profiles import DeviceTimes, Profile
@@ -30,8 +31,8 @@ class Trainer:
 
     lr rises over the first `warmup` steps. The schedule counts from step 0 as if there had been no warm-up, so the rate jumps where the
     warm-up ends; with after_warmup it begins there at lr, and ends with `total`, the steps of the whole run. As an option 0 means: beta1
-    0.9, beta2 0.999, eps 1e-8, period 1, period_factor 1; start_factor 1, or 0.04 of one_cycle; clip_norm and ema: none. -1 is an explicit
-    0, as in beta1=-1.
+    0.9, beta2 0.999, eps 1e-8, period 1, period_factor 1; start_factor 1, or 0.04 of one_cycle; momentum, weight_decay, clip_norm and ema:
+    none. -1 is an explicit 0, as in beta1=-1.
 
     ema: the decay of an average of the weights, for averaged(). ema_warmup: it decays faster at first. ema_buffers: BatchNorm's running
     statistics are averaged too; without, averages are judged by the network's own statistics. Raises Error.
@@ -83,6 +84,10 @@ class Trainer:
 
     def __reduce__(self):
         raise TypeError("a trainer cannot be pickled; lockstep.Checkpoints keeps it")
+
+    if not TYPE_CHECKING:  # which would take any name for one that is there
+        def __getattr__(self, name):
+            raise AttributeError(f"a Trainer has no {name!r}{elsewhere(name)}")
 
     def _call(self, function, *args):
         return self.session.call(function, self._handle, *args)

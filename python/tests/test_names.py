@@ -83,6 +83,13 @@ def test_all_that_is_exported_says_what_it_is(module):
         assert (getattr(module, name).__doc__ or "").strip(), name
 
 
+def test_the_page_lists_all_layers_and_functions():
+    table = (ROOT / "docs" / "python.md").read_text().split("### All layers and functions")[1].split("## Checkpoints")[0]
+    listed = re.findall(r"`(\w+)`", table)
+    there = set(ls.nn.__all__ + ls.functional.__all__)
+    assert set(listed) == there and len(listed) == len(there)
+
+
 def test_help_is_of_the_package():
     text = pydoc.plain(pydoc.render_doc(ls))
     assert not re.search(r"inherited from builtins\.(tuple|str|list|\w*Exception)", text) and "class Trainer" in text

@@ -62,6 +62,8 @@ def test_what_is_given_in_place_of_a_network_or_of_data_is_told(s, data):
     for call in (net.evaluate, net.accuracy, lambda X: net.measure(X, ls.cross_entropy), ls.Trainer(net, lr=0.1).check_batches):
         with pytest.raises(TypeError, match=r"data is ndarray, and must be a lockstep.Data; session.arrays\(X, y\) makes one"):
             call(images)
+    with pytest.raises(AttributeError, match="a Trainer has no 'zero_grad'; a step leaves no gradient behind"):
+        ls.Trainer(net, lr=0.1).zero_grad()
     with pytest.raises(AttributeError, match=r"Sequential has no 'eval'; net.infer\(X\) computes in inference mode"):
         net.eval()
     with pytest.raises(AttributeError, match="Sequential has no 'evil'$"):
