@@ -137,6 +137,8 @@ static void compare_output(const ls_backend *backend, const test_case *one, int 
     size_t numbers = test_numbers(&shape);
     describe(one, text, sizeof text);
     for (size_t i = 0; i < want->n; i++) {
+        if (!is_slope(what) && test_same_bits(want->data[i], got->data[i]))
+            continue; /* whichever image's it is */
         int image = by_image(what) ? (int)(i / LS_LANES / numbers * LS_LANES + i % LS_LANES) : 0;
         int real = image < one->row->count;
         if (real && !test_same_bits(want->data[i], got->data[i])) {
