@@ -15,6 +15,7 @@ struct chain {
     ls_attributes how;
     chain_step *prepare, *forward, *backward;
     double step, tolerance; /* relative to the gradient's length */
+    int corners;            /* the last operation is a relu */
 
     test_random random;
     test_batch batch;

@@ -322,7 +322,7 @@ static void backward_custom(chain *t)
     .how.op = LS_OP_##name, .prepare = prepare_##what, .forward = forward_##with, .backward = backward_##back
 #define LINEAR .step = 0.25, .tolerance = 1e-4
 #define SMOOTH .step = 0.01, .tolerance = 2e-3
-#define KINKED .step = 0.001, .tolerance = 2e-2 /* some numbers step over a relu's corner */
+#define KINKED .step = 0.001, .tolerance = 4e-3, .corners = 1
 #define SPREAD .step = 0.004, .tolerance = 1e-3
 #define CONV   STEPS(conv, conv)
 #define TRANS  STEPS(transposed, transposed)
@@ -472,29 +472,57 @@ static double draw_direction(chain *t, int i, float *direction, size_t n)
     return product;
 }
 
+/* Numbers of the result that a step takes over a relu's corner no longer count; whether there are such. */
+static int leave_out_corners(chain *t, const float *before)
+{
+    int any = 0;
+    for (size_t i = 0; t->corners && i < test_lane_numbers(&t->y, t->count); i++) {
+        if (t->dy.data[i] != 0 && (t->y.data[i] > 0) != (before[i] > 0)) {
+            t->dy.data[i] = 0;
+            any = 1;
+        }
+    }
+    return any;
+}
+
+static double length_of(const float *x, size_t n)
+{
+    double squares = 0;
+    for (size_t at = 0; at < n; at++)
+        squares += (double)x[at] * x[at];
+    return sqrt(squares);
+}
+
 static double check_input(chain *t, int i)
 {
-    size_t n = t->by_image[i] ? test_lane_numbers(&t->in[i], t->count) : test_numbers(&t->in[i]);
-    float *x = t->in[i].data, *direction = test_floats(n), *kept = test_floats(n), *ahead = test_floats(n);
-    double length = 0, expected = 0;
-    for (size_t at = 0; at < n; at++) {
-        length += (double)t->gradient[i].data[at] * t->gradient[i].data[at];
-    }
-    length = sqrt(length);
-    assert_true(length > 0);
-    while (fabs(draw_direction(t, i, direction, n)) < 0.5 * length) {
-    }
+    const size_t n = t->by_image[i] ? test_lane_numbers(&t->in[i], t->count) : test_numbers(&t->in[i]);
+    const size_t numbers = test_lane_numbers(&t->y, t->count);
+    float *x = t->in[i].data, *direction = test_floats(n), *kept = test_floats(n), *ahead = test_floats(n),
+          *before = test_floats(numbers);
+    double length, expected, difference;
     memcpy(kept, x, n * sizeof(float));
-    for (size_t at = 0; at < n; at++) {
-        x[at] = ahead[at] = (float)(kept[at] + t->step * direction[at]);
+    for (int corners = 1; corners;) {
+        t->forward(t);
+        t->backward(t);
+        memcpy(before, t->y.data, numbers * sizeof(float));
+        length = length_of(t->gradient[i].data, n);
+        assert_true(length > 0);
+        while (fabs(draw_direction(t, i, direction, n)) < 0.5 * length) {
+        }
+        for (size_t at = 0; at < n; at++) {
+            x[at] = ahead[at] = (float)(kept[at] + t->step * direction[at]);
+        }
+        difference = projection(t);
+        corners = leave_out_corners(t, before);
+        expected = 0;
+        for (size_t at = 0; at < n; at++) {
+            x[at] = (float)(kept[at] - t->step * direction[at]);
+            expected += ((double)ahead[at] - x[at]) * t->gradient[i].data[at];
+        }
+        difference -= projection(t);
+        corners |= leave_out_corners(t, before);
+        memcpy(x, kept, n * sizeof(float));
     }
-    double difference = projection(t);
-    for (size_t at = 0; at < n; at++) {
-        x[at] = (float)(kept[at] - t->step * direction[at]);
-        expected += ((double)ahead[at] - x[at]) * t->gradient[i].data[at];
-    }
-    difference -= projection(t);
-    memcpy(x, kept, n * sizeof(float));
     double error = fabs(difference - expected) / (2 * t->step * length);
     if (!(error <= t->tolerance)) {
         fail_msg("%s, input %d: f differs by %g, the gradient says %g", t->name, i, difference, expected);
@@ -502,6 +530,7 @@ static double check_input(chain *t, int i)
     free(direction);
     free(kept);
     free(ahead);
+    free(before);
     return error;
 }
 
@@ -528,8 +557,6 @@ static void test_chains(void **state)
         t.random.state = 100 + k;
         t.batch = test_batch_new(t.count, 1, t.c);
         t.prepare(&t);
-        t.forward(&t);
-        t.backward(&t);
         for (int i = 0; i < t.inputs; i++) {
             double worst = 0;
             for (int draw = 0; draw < 3; draw++) {
