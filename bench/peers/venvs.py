@@ -51,7 +51,7 @@ def interpreter(name, given=None):
     size = "; several GB" if name == "torch" else ""
     say(f"installing {ALL[name][1]} with pip into build/peers/{name} (once{size}; pip's own settings apply)")
     for what, argv in (("python3 -m venv (package python3-venv)", [sys.executable, "-m", "venv", venv]),
-                       ("pip install", [python, "-m", "pip", "install", "--quiet", *packages])):
+                       ("pip install", [python, "-m", "pip", "install", "--quiet", "--no-compile", *packages])):
         done = subprocess.run(argv, capture_output=True, text=True)
         if done.returncode:
             reason = (done.stderr + done.stdout).strip().splitlines() or ["no message"]
