@@ -33,10 +33,9 @@ fixed_addresses() {
     fi
 }
 
-# One test more than there are cores: some wait for clocks, terminals and ranks.
 run_ctest() {
     # shellcheck disable=SC2086 # two words or none
-    (cd "$directory" && fixed_addresses ctest --no-tests=error --output-on-failure --timeout 900 -j $((jobs + 1)) "$@" $not_long) \
+    (cd "$directory" && fixed_addresses ctest --no-tests=error --output-on-failure --timeout 900 -j "$jobs" "$@" $not_long) \
         >"$test_log" 2>&1 </dev/null
 }
 
